@@ -25,6 +25,7 @@ check: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python scripts/rooms.py --check
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/sizes.py
 
