@@ -1,0 +1,79 @@
+"""The fence: where text that someone else wrote begins and ends. One implementation for email, mailbox and reader.
+
+    <email-content untrusted="true" nonce="8f…">
+    …
+    </email-content nonce="8f…">
+
+The nonce has 128 random bits and is new for every response, so a sender cannot know it: the real
+closing tag is the one that carries the nonce of the opening tag, and there is exactly one. As depth,
+anything in the body that looks like the start of a fence tag of ours (any of the names, in any case,
+spacing, width or script, opening or closing, entity-encoded) has its `<` replaced by `[`, the body is
+cleaned of invisible characters, and the nonce itself cannot occur in it. Nothing else is altered.
+
+A fence lowers the odds that a model obeys a mail. It is not the boundary; the gate is.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+
+from postroom.safety.confusables import fold
+from postroom.safety.unicode import clean
+
+TAGS = ("email-content", "untrusted_email", "mailbox-message")
+
+_NAMES = tuple(re.sub("[^a-z]", "", tag) for tag in TAGS)
+_LOOKAHEAD = 96  # characters after a bracket in which a name must begin and end to count as a forged tag
+_BRACKETS = re.compile(
+    r"[<\u02c2\u1438\u16b2\u2039\u2039\u227a\u2329\u276e\u2770\u27e8\u29fc\u3008\ufe64\uff1c\U0001d236]"
+    r"|&(?:lt|#0{0,6}60|#x0{0,6}3c);?|\\u003c|\\x3c|%3c",
+    re.IGNORECASE,
+)
+_ATTRIBUTE = re.compile(r"[^A-Za-z0-9._@+=/:, -]")
+
+
+class Fence:
+    """The fences of one response; all its blocks share one nonce. Pass `nonce` in tests only."""
+
+    def __init__(self, nonce: str | None = None) -> None:
+        self.nonce = nonce or secrets.token_hex(16)
+
+    def block(self, tag: str, body: str, **attributes: str) -> str:
+        """`body` inside a fence named `tag` (one of `TAGS`). `attributes` are ours; odd characters in them become `?`."""
+        if tag not in TAGS:
+            raise ValueError(f"no such fence: {tag}")
+        extra = "".join(f' {name.replace("_", "-")}="{_ATTRIBUTE.sub("?", value)}"' for name, value in attributes.items())
+        inside = self.harmless(body)
+        return f'<{tag} untrusted="true" nonce="{self.nonce}"{extra}>\n{inside}\n</{tag} nonce="{self.nonce}">'
+
+    def harmless(self, body: str) -> str:
+        """`body` as it may stand inside a fence: cleaned, forged tags broken, without the nonce."""
+        text, _ = break_forged(clean(body)[0])
+        return re.sub(re.escape(self.nonce), "[nonce]", text, flags=re.IGNORECASE)
+
+
+def break_forged(text: str) -> tuple[str, int]:
+    """`text` with every forged fence tag broken (its bracket becomes `[`), and how many there were."""
+    broken = 0
+
+    def judge(match: re.Match[str]) -> str:
+        nonlocal broken
+        if not _names_a_fence(text[match.end() : match.end() + _LOOKAHEAD]):
+            return match.group()
+        broken += 1
+        return "["
+
+    return _BRACKETS.sub(judge, text), broken
+
+
+def _names_a_fence(following: str) -> bool:
+    """Does a fence's name come next, whatever separators and look-alikes it is written with?"""
+    letters = ""
+    for char in following:
+        letters += "".join(part for part in fold(char) if part.isascii() and part.isalpha())
+        if letters.startswith(_NAMES):
+            return True
+        if letters and not any(name.startswith(letters) for name in _NAMES):
+            return False
+    return False
