@@ -59,3 +59,7 @@ MAILBOX_ATTACHMENTS: Final = 16
 
 # Store.
 BLOB_INLINE_BYTES: Final = 64 * KIB
+
+# Sessions.
+WAKES_PER_HOUR: Final = 60  # per inbox
+SESSION_TURN_S: Final = 900.0

@@ -1,0 +1,1 @@
+"""Session hosts: what runs an agent's sessions. Each implements `model.session.SessionHost`."""

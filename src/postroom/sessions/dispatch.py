@@ -1,0 +1,167 @@
+"""Hands pending notices to the hosts postroom drives, one delivery per session at a time.
+
+Waking is off by default; then pending waits and says so. A delivery nobody took is offered again
+after 5 s, 30 s and 5 min, then it waits for new mail or a person. Wakes are capped per inbox and hour.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+
+import structlog
+
+from postroom import limits
+from postroom.clock import MICROS
+from postroom.config import Config
+from postroom.model.principal import Principal
+from postroom.model.session import Delivery, SessionHost
+from postroom.sessions.pending import Pending
+from postroom.sessions.rows import Row, Rows
+from postroom.store.engine import Store
+
+RETRIES_S = (5, 30, 300)
+NEVER = 2**62
+HOUR_US = 3600 * MICROS
+log = structlog.get_logger("postroom.sessions")
+
+Directory: TypeAlias = Callable[[str], Awaitable[Principal | None]]
+
+
+class Dispatcher:
+    """Owns the running deliveries."""
+
+    def __init__(
+        self,
+        store: Store,
+        rows: Rows,
+        pending: Pending,
+        config: Config,
+        *,
+        hosts: Mapping[str, SessionHost],
+        directory: Directory,
+    ) -> None:
+        self._store = store
+        self._rows = rows
+        self._pending = pending
+        self._config = config
+        self._hosts = hosts
+        self._directory = directory
+        self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._woken: dict[str, deque[int]] = defaultdict(deque)
+        self._changed = asyncio.Event()
+
+    def poke(self) -> None:
+        """Something may be due."""
+        self._changed.set()
+
+    def host_of(self, agent: Principal) -> str:
+        """The configured host of an agent; "" when the agent pulls."""
+        settings = self._config.agents.get(agent.name or "")
+        return settings.host if settings else ""
+
+    def wakes(self, agent: Principal) -> bool:
+        """Whether mail may start this agent's sessions."""
+        settings = self._config.agents.get(agent.name or "")
+        if settings is not None and settings.wake is not None:
+            return settings.wake
+        return self._config.inbound.wake_idle_agent
+
+    async def run(self) -> None:
+        """Start what is due until cancelled; then stop the running deliveries."""
+        try:
+            while True:
+                self._changed.clear()
+                wait_s = await self._start_due()
+                try:
+                    await asyncio.wait_for(self._changed.wait(), wait_s)
+                except TimeoutError:
+                    continue
+        finally:
+            tasks = list(self._running.values())
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def wake(self, row: Row) -> bool:
+        """A person wakes this session now, whatever the settings. False when its agent has no host to drive."""
+        agent = await self._directory(row.agent_id)
+        if agent is None or self.host_of(agent) not in self._hosts:
+            return False
+        self._start(row, agent)
+        return True
+
+    async def _start_due(self) -> float | None:
+        now = self._store.clock.now_us()
+        due, next_at = self._rows.due(now)
+        for row in due:
+            if row.key in self._running or len(self._running) >= self._config.sessions.max_live:
+                continue
+            agent = await self._directory(row.agent_id)
+            if agent is None or not self.host_of(agent):
+                continue
+            reason, again_at = self._obstacle(agent, row, now)
+            if not reason:
+                self._woken[row.inbox_id].append(now)
+                self._start(row, agent)
+            elif row.waiting != reason:
+                await self._rows.waits(row, attempts=row.attempts, next_at=again_at, reason=reason)
+        return None if next_at is None or next_at >= NEVER else max(0.01, (next_at - now) / MICROS)
+
+    def _obstacle(self, agent: Principal, row: Row, now: int) -> tuple[str, int]:
+        """Why this session is not woken now ("" when it is), and when to look again."""
+        host = self.host_of(agent)
+        if host not in self._hosts:
+            return f"no session host named {host} is installed", NEVER
+        if not self.wakes(agent):
+            return "wake is off", NEVER
+        woken = self._woken[row.inbox_id]
+        while woken and woken[0] <= now - HOUR_US:
+            woken.popleft()
+        if len(woken) >= limits.WAKES_PER_HOUR:
+            return f"{limits.WAKES_PER_HOUR} wakes in the last hour", woken[0] + HOUR_US
+        return "", 0
+
+    def _start(self, row: Row, agent: Principal) -> None:
+        if row.key in self._running:
+            return
+        task = asyncio.create_task(self._deliver(row, agent))
+        self._running[row.key] = task
+        task.add_done_callback(lambda _: self._finished(row))
+
+    def _finished(self, row: Row) -> None:
+        del self._running[row.key]
+        self.poke()
+
+    async def _deliver(self, row: Row, agent: Principal) -> None:
+        notices, seed = await self._pending.collect(row, agent)
+        if not notices:
+            await self._rows.taken(row, row.newest)
+            return
+        await self._rows.offered(row, notices[-1].seq)
+        delivery = Delivery(
+            session_id=row.session_id,
+            thread_id=row.thread_id,
+            inbox_id=row.inbox_id,
+            agent=agent.name or "",
+            agent_id=row.agent_id,
+            notices=notices,
+            wake=True,
+            seed=seed,
+        )
+        if await self._hosts[self.host_of(agent)].deliver(delivery):
+            await self._rows.taken(row, notices[-1].seq)
+            return
+        await self._try_later(row)
+
+    async def _try_later(self, row: Row) -> None:
+        now = self._store.clock.now_us()
+        attempts = row.attempts + 1
+        if attempts > len(RETRIES_S):
+            reason, next_at = f"the session's host failed {attempts} times", NEVER
+        else:
+            reason, next_at = "the session's host failed, trying again", now + RETRIES_S[attempts - 1] * MICROS
+        log.warning("delivery_not_taken", session_id=row.session_id, attempts=attempts)
+        await self._rows.waits(row, attempts=attempts, next_at=next_at, reason=reason)

@@ -1,0 +1,112 @@
+"""The room's front: list sessions, pull what is pending, wake one, and run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from postroom.config import Config
+from postroom.errors import NotFound
+from postroom.model.ports import Mail, ReadLog
+from postroom.model.principal import Principal, require_owner
+from postroom.model.session import Notice, SessionHost, SessionRow
+from postroom.safety.redact import Redactor
+from postroom.sessions.dispatch import Directory, Dispatcher
+from postroom.sessions.notices import Notices
+from postroom.sessions.pending import Pending
+from postroom.sessions.routing import Router
+from postroom.sessions.rows import Row, Rows
+from postroom.store.engine import Store
+
+LISTED = 200
+
+
+class Sessions:
+    """Sessions of every agent of the house."""
+
+    def __init__(
+        self,
+        store: Store,
+        mail: Mail,
+        config: Config,
+        *,
+        redactor: Redactor,
+        directory: Directory,
+        hosts: Mapping[str, SessionHost],
+        read_log: ReadLog | None = None,
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._directory = directory
+        self._hosts = hosts
+        self._rows = Rows(store)
+        notices = Notices(mail, redactor, max_body_chars=config.view.max_body_chars, read_log=read_log)
+        self._pending = Pending(store, notices)
+        self._router = Router(store, mail, self._rows, config.sessions)
+        self._dispatcher = Dispatcher(store, self._rows, self._pending, config, hosts=hosts, directory=directory)
+
+    async def list(self, principal: Principal) -> list[SessionRow]:
+        """Sessions, last changed first; an agent sees its own."""
+        return [await self._shown(row) for row in await self._rows.list(principal, LISTED)]
+
+    async def pending(self, principal: Principal, session_id: str, ack: int | None = None) -> list[Notice]:
+        """Notices the session has not taken. `ack` is the `seq` of the last one a turn took; it confirms those before it too.
+
+        Raises `NotFound` for a session the caller may not see.
+        """
+        row = self._find(principal, session_id)
+        if ack is not None:
+            await self._rows.taken(row, min(ack, row.offered))
+            row = self._find(principal, session_id)
+        agent = await self._directory(row.agent_id)
+        if agent is None:
+            raise NotFound("this session's agent has been removed")
+        notices, _ = await self._pending.collect(row, agent)
+        if notices and principal.agent_id is not None:
+            await self._rows.offered(row, notices[-1].seq)
+        return list(notices)
+
+    async def wake(self, principal: Principal, session_id: str) -> bool:
+        """Start the session's turn now (owner only). False when nothing here can wake it: its host pulls."""
+        require_owner(principal, "wake sessions")
+        return await self._dispatcher.wake(self._find(principal, session_id))
+
+    async def run(self) -> None:
+        """Route and dispatch until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow())
+            tasks.create_task(self._dispatcher.run())
+
+    async def close(self) -> None:
+        """Close the hosts."""
+        for host in self._hosts.values():
+            await host.close()
+
+    async def _follow(self) -> None:
+        while True:
+            seq = self._store.events.last_seq()
+            while await self._router.step():
+                self._dispatcher.poke()
+            await self._store.events.wait(seq)
+
+    def _find(self, principal: Principal, session_id: str) -> Row:
+        row = self._rows.find(principal, session_id)
+        if row is None:
+            raise NotFound("Session not found", fix="list sessions to see this key's")
+        return row
+
+    async def _shown(self, row: Row) -> SessionRow:
+        agent = await self._directory(row.agent_id)
+        events = await self._pending.events(row, limit=100)
+        return SessionRow(
+            session_id=row.session_id,
+            thread_id=row.thread_id,
+            inbox_id=row.inbox_id,
+            agent_id=row.agent_id,
+            host=self._dispatcher.host_of(agent) if agent else "",
+            pending=len(events),
+            offered=row.offered,
+            taken=row.taken,
+            waiting=row.waiting,
+            updated_at=row.updated_at,
+        )

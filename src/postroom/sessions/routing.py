@@ -1,0 +1,63 @@
+"""Which session an event belongs to: the one of its thread, if the inbox has an owner agent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from postroom import config
+from postroom.errors import NotFound
+from postroom.model.event import Event
+from postroom.model.ports import Mail
+from postroom.model.principal import SYSTEM
+from postroom.sessions.notices import TOLD
+from postroom.sessions.rows import Routed, Rows
+from postroom.store.engine import Store
+
+CURSOR = "sessions.routing"
+
+
+class Router:
+    """Follows the event log and moves each event into its session's row, once and in order."""
+
+    def __init__(self, store: Store, mail: Mail, rows: Rows, settings: config.Sessions) -> None:
+        self._store = store
+        self._mail = mail
+        self._rows = rows
+        self._settings = settings
+
+    async def step(self) -> int:
+        """Route what is new; the number of events looked at."""
+        seq = await self._store.events.cursor(CURSOR)
+        events = await self._store.events.after(seq, kinds=TOLD)
+        if events:
+            owners = await self._owners(events)
+            routed = [item for event in events if (item := self._session_of(event, owners)) is not None]
+            await self._rows.route(routed, CURSOR, events[-1].seq)
+        return len(events)
+
+    def session_id(self, thread_id: str | None) -> str:
+        """The session of a thread; the fallback session without one, or when `sessions.threads` is off."""
+        if thread_id is None or not self._settings.threads:
+            return self._settings.fallback_session
+        return self._settings.prefix + thread_id
+
+    def _session_of(self, event: Event, owners: dict[str, str | None]) -> Routed | None:
+        agent_id = owners.get(event.inbox_id or "")
+        if agent_id is None:
+            return None
+        threaded = self._settings.threads and event.thread_id is not None
+        return Routed(
+            event=event,
+            session_id=self.session_id(event.thread_id),
+            thread_id=event.thread_id if threaded else None,
+            agent_id=agent_id,
+        )
+
+    async def _owners(self, events: Sequence[Event]) -> dict[str, str | None]:
+        owners: dict[str, str | None] = {}
+        for inbox_id in {event.inbox_id for event in events if event.inbox_id}:
+            try:
+                owners[inbox_id] = (await self._mail.get_inbox(SYSTEM, inbox_id)).owner_agent
+            except NotFound:
+                owners[inbox_id] = None
+        return owners
