@@ -1,0 +1,121 @@
+"""The config is a promise: its defaults, its errors, and the sample file that documents it."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from postroom import config
+from postroom.errors import Invalid
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "postroom.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_sample_file_loads_and_spells_out_the_defaults():
+    loaded = config.load(ROOT / "config.sample.toml", {})
+    assert loaded == config.Config()
+
+
+def test_the_sample_file_names_every_key():
+    text = (ROOT / "config.sample.toml").read_text(encoding="utf-8")
+    for section in dataclasses.fields(config.Config):
+        kind = config.Agent if section.name == "agents" else type(getattr(config.Config(), section.name))
+        for key in dataclasses.fields(kind):
+            if (section.name, key.name) == ("reader", "accounts"):
+                assert "[[reader.accounts]]" in text
+                continue
+            assert f"\n{key.name} = " in text or f"\n# {key.name} = " in text, f"{section.name}.{key.name}"
+
+
+def test_the_promised_defaults_hold():
+    loaded = config.load(None, {})
+    assert dataclasses.asdict(loaded.gate) == {
+        "read_only": False,
+        "approval": "always",
+        "limit": (),
+        "trusted": (),
+        "blocked": (),
+        "expires_h": 24,
+        "harness_approvals": "auto",
+    }
+    assert loaded.office.domains == ("postroom.localhost",)
+    assert loaded.inbound.wake_idle_agent is False
+    assert (loaded.sessions.prefix, loaded.sessions.fallback_session) == ("agentmail-", "agentmail-inbox")
+    assert (loaded.reader.accounts, loaded.reader.max_result_chars) == ((), 60000)
+    assert loaded.view.max_body_chars == 8000
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[gate]\naproval = 'risk'", "unknown config key gate.aproval; did you mean approval?"),
+        ("[gates]\n", "unknown config key gates; did you mean gate?"),
+        ("[gate]\napproval = 'never'", "gate.approval must be one of always, risk"),
+        ("[gate]\nlimit = 'a@b.example'", "gate.limit must be a list"),
+        ("[relay]\nport = '25'", "relay.port must be a whole number"),
+        ("[relay]\nport = -1", "relay.port must not be negative"),
+        ("[gate]\nread_only = 1", "gate.read_only must be true or false"),
+        ("[relay]\nhost = 'mx.example.org'\ntls = 'off'", 'relay.tls = "off" is allowed to a loopback relay only'),
+        ("[office]\ndomains = []", "office.domains must name at least one domain"),
+        ("[store]\nurl = 'mysql://x'", "store.url must be empty or start with postgresql://"),
+        ("[[reader.accounts]]\nid = 'a'\nprovider = 'pop3'", "reader.accounts[0].provider must be one of gmail, outlook, imap"),
+        ("[[reader.accounts]]\nprovider = 'imap'", "reader.accounts[0].id is required"),
+        ("[agents.scout]\nwakes = true", "unknown config key agents.scout.wakes; did you mean wake?"),
+        ("gate = 3", "gate must be a table"),
+    ],
+)
+def test_a_wrong_key_or_value_is_named(tmp_path: Path, text: str, message: str):
+    with pytest.raises(Invalid) as caught:
+        config.load(written(tmp_path, text), {})
+    assert caught.value.message == message
+
+
+def test_broken_toml_and_a_missing_file_are_named(tmp_path: Path):
+    with pytest.raises(Invalid, match="is not valid TOML"):
+        config.load(written(tmp_path, "[gate"), {})
+    with pytest.raises(Invalid, match="there is no config file at"):
+        config.load(tmp_path / "absent.toml", {})
+
+
+def test_the_environment_sets_any_key_with_its_type(tmp_path: Path):
+    loaded = config.load(
+        written(tmp_path, "[gate]\nexpires_h = 1"),
+        {
+            "POSTROOM_GATE__EXPIRES_H": "2.5",
+            "POSTROOM_GATE__LIMIT": '["a@b.example"]',
+            "POSTROOM_RELAY__PORT": "2525",
+            "POSTROOM_RELAY__HOST": "127.0.0.1",
+            "POSTROOM_INBOUND__WAKE_IDLE_AGENT": "true",
+            "POSTROOM_AGENTS__SCOUT__HOST": "command",
+            "POSTROOM_AGENTS__SCOUT__WAKE": "false",
+            "POSTROOM_URL": "http://127.0.0.1:1",
+        },
+    )
+    assert (loaded.gate.expires_h, loaded.gate.limit) == (2.5, ("a@b.example",))
+    assert (loaded.relay.port, loaded.relay.host) == (2525, "127.0.0.1")
+    assert loaded.inbound.wake_idle_agent is True
+    assert loaded.agents["scout"] == config.Agent(host="command", wake=False)
+
+
+def test_the_environment_cannot_name_an_unknown_section():
+    with pytest.raises(Invalid, match=r"POSTROOM_GAET__LIMIT names no section of the config; did you mean gate\?"):
+        config.load(None, {"POSTROOM_GAET__LIMIT": "[]"})
+
+
+def test_secrets_are_references_and_never_echoed(tmp_path: Path):
+    held = tmp_path / "secret"
+    held.write_text("from-file\n", encoding="utf-8")
+    assert config.resolve_secret("env:RELAY", {"RELAY": "from-env"}) == "from-env"
+    assert config.resolve_secret(f"file:{held}") == "from-file"
+    assert config.resolve_secret("") == ""
+    with pytest.raises(Invalid) as caught:
+        config.resolve_secret("hunter2")
+    assert "hunter2" not in str(caught.value)
+    with pytest.raises(Invalid, match="the environment variable RELAY is not set"):
+        config.resolve_secret("env:RELAY", {})
