@@ -64,45 +64,56 @@ def verify(
     A witness is a `Link` a receipt or a cursor holds; its `entry_hash` is not looked at.
     """
     rows = list(entries)
-    size, head, links = 0, GENESIS, [GENESIS]
+    links = [GENESIS]
     for row in rows:
-        fault = _entry_fault(key, log_id, row, rows, head, size + 1)
+        place = _Place(key=key, log_id=log_id, seq=len(links), previous=links[-1])
+        fault = _entry_fault(place, row, rows)
         if fault is not None:
-            return Verdict(size=size, head=head, fault=fault)
-        size, head = row.seq, row.link
-        links.append(head)
+            return Verdict(size=place.seq - 1, head=place.previous, fault=fault)
+        links.append(row.link)
     fault = _checkpoint_fault(log_id, checkpoints, signer, links) or _witness_fault(witnesses, links)
-    return Verdict(size=size, head=head, fault=fault)
+    return Verdict(size=len(links) - 1, head=links[-1], fault=fault)
 
 
-def _entry_fault(key: bytes, log_id: str, row: Entry, rows: Sequence[Entry], head: bytes, expected: int) -> Fault | None:
-    fits = hmac.compare_digest(next_link(key, log_id, expected, head, row.entry_hash), row.link)
-    if row.seq == expected and fits:
-        if row.content is not None and hash_canonical(row.content) != row.entry_hash:
-            return Fault(seq=expected, kind="altered", detail="the content is not what was linked here")
-        return None
-    return _name(key, log_id, row, rows, head, expected)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Where the next entry belongs: its number and the link before it."""
+
+    key: bytes
+    log_id: str
+    seq: int
+    previous: bytes
+
+    def fits(self, row: Entry, hashed: bytes | None = None) -> bool:
+        """Is `row`'s link the one of this place, for its stored hash or the given one?"""
+        link = next_link(self.key, self.log_id, self.seq, self.previous, hashed or row.entry_hash)
+        return hmac.compare_digest(link, row.link)
 
 
-def _name(key: bytes, log_id: str, row: Entry, rows: Sequence[Entry], head: bytes, expected: int) -> Fault:
+def _entry_fault(place: _Place, row: Entry, rows: Sequence[Entry]) -> Fault | None:
+    if row.seq != place.seq or not place.fits(row):
+        kind, detail = _name(place, row, rows)
+        return Fault(seq=place.seq, kind=kind, detail=detail)
+    if row.content is not None and hash_canonical(row.content) != row.entry_hash:
+        return Fault(seq=place.seq, kind="altered", detail="the content is not what was linked here")
+    return None
+
+
+def _name(place: _Place, row: Entry, rows: Sequence[Entry]) -> tuple[Tampering, str]:
     """The link does not fit: find out what was done."""
-    earlier = rows[: expected - 1]
+    earlier, later = rows[: place.seq - 1], rows[place.seq :]
     if any(known.link == row.link for known in earlier):
-        return Fault(seq=expected, kind="repeated", detail="an earlier entry stands here again")
-    later = rows[expected:]
-    if any(_follows(key, log_id, candidate, head, expected) for candidate in later):
-        return Fault(seq=expected, kind="reordered", detail="the entry that belongs here stands further on")
-    if row.seq > expected:
-        return Fault(seq=expected, kind="missing", detail=f"entries {expected} to {row.seq - 1} are gone")
-    if row.content is not None and _follows(key, log_id, row, head, expected, hash_canonical(row.content)):
-        return Fault(seq=expected, kind="altered", detail="the stored hash was changed")
-    if later and _follows(key, log_id, later[0], row.link, expected + 1):
-        return Fault(seq=expected, kind="altered", detail="the entry was changed; its successor still fits its link")
-    return Fault(seq=expected, kind="foreign", detail="no entry of this log has this link")
-
-
-def _follows(key: bytes, log_id: str, row: Entry, previous: bytes, seq: int, hashed: bytes | None = None) -> bool:
-    return hmac.compare_digest(next_link(key, log_id, seq, previous, hashed or row.entry_hash), row.link)
+        return "repeated", "an earlier entry stands here again"
+    if any(place.fits(candidate) for candidate in later):
+        return "reordered", "the entry that belongs here stands further on"
+    if row.seq > place.seq:
+        return "missing", f"entries {place.seq} to {row.seq - 1} are gone"
+    if row.content is not None and place.fits(row, hash_canonical(row.content)):
+        return "altered", "the stored hash was changed"
+    after = _Place(key=place.key, log_id=place.log_id, seq=place.seq + 1, previous=row.link)
+    if place.fits(row) or (later and after.fits(later[0])):
+        return "altered", "the entry's stored values were changed; its neighbour still fits it"
+    return "foreign", "no entry of this log has this link"
 
 
 def _checkpoint_fault(

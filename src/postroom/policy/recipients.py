@@ -9,11 +9,15 @@ makes it none, so no entry can be met by an address hidden beside another.
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from postroom.errors import Invalid
 
 _PLAIN = re.compile(r'[^\s<>()\[\],;:"\\@\x00-\x1f\x7f]+@[^\s<>()\[\],;:"\\@\x00-\x1f\x7f]+')
+_QUOTED_ATOM = re.compile(r'^"([^\s<>()\[\],;:"\\@]+)"@')  # "bob"@example.com is bob@example.com
+_LABEL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 _DOTS = re.compile("[\u3002\uff0e\uff61]")
+_DOMAIN_CHARS = 253
 
 
 def matches(entry: str, address: str) -> bool:
@@ -29,24 +33,35 @@ def matches(entry: str, address: str) -> bool:
 
 
 def canonical_address(address: str) -> str | None:
-    """`local@domain` in the form lists compare, or None if `address` is not one plain address."""
-    text = address.strip()
+    """`local@domain` in the form lists compare, or None if `address` is not one plain address.
+
+    Only ASCII letters are folded in the local part: folding others would equate different mailboxes.
+    """
+    text = _QUOTED_ATOM.sub(r"\1@", address.strip())
     if not _PLAIN.fullmatch(text):
         return None
     local, _, domain = text.rpartition("@")
     ascii_domain = canonical_domain(domain)
-    return None if ascii_domain is None else f"{local.casefold()}@{ascii_domain}"
+    folded = "".join(char.lower() if char.isascii() else char for char in local)
+    return None if ascii_domain is None else f"{folded}@{ascii_domain}"
 
 
 def canonical_domain(domain: str) -> str | None:
-    """The domain lower-cased in ASCII, without a final dot; None if it cannot be one."""
+    """The domain lower-cased in ASCII (IDNA 2008 without its tables), no final dot; None if it cannot be one."""
     text = _DOTS.sub(".", domain.strip()).removesuffix(".")
-    if not text or any(char in text for char in "@<>, \t\r\n"):
+    labels = [_ascii_label(label) for label in text.split(".")]
+    return None if not all(labels) or len(text) > _DOMAIN_CHARS else ".".join(label for label in labels if label)
+
+
+def _ascii_label(label: str) -> str | None:
+    if label.isascii():
+        return label.lower() if _LABEL.fullmatch(label) else None
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", label).lower())
+    if folded.isascii():
+        return _ascii_label(folded)
+    if any(unicodedata.category(char)[0] not in "LMN" and char != "-" for char in folded):
         return None
-    try:
-        return text.encode("idna").decode("ascii").lower()
-    except UnicodeError:
-        return text.lower() if text.isascii() else None
+    return "xn--" + folded.encode("punycode").decode("ascii")
 
 
 def check_entry(entry: str) -> str:
