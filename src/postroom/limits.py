@@ -40,6 +40,8 @@ HTTP_SEND_BODY_BYTES: Final = 35 * MIB  # /v0: a 25 MiB mail in base64
 HTTP_HEADER_BYTES: Final = 64 * KIB
 HTTP_HEADER_S: Final = 10.0
 HTTP_BODY_GAP_S: Final = 30.0
+HTTP_CONNECTIONS: Final = 2048
+HTTP_STOP_S: Final = 3  # open requests get this long when the service stops
 PAGE_DEFAULT: Final = 50
 PAGE_MAX: Final = 1000
 FILTERED_PAGE_MAX: Final = 100
@@ -63,3 +65,7 @@ BLOB_INLINE_BYTES: Final = 64 * KIB
 # Sessions.
 WAKES_PER_HOUR: Final = 60  # per inbox
 SESSION_TURN_S: Final = 900.0
+
+# Access.
+SESSION_TOKEN_S: Final = 6 * 3600  # of a session's child process; revoked when it ends
+REMEMBERED_KEYS: Final = 4096
