@@ -1,0 +1,46 @@
+"""The `/v0` application, put together. The HTTP surface mounts it at `/v0` behind its own guards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+
+from postroom.clock import Clock
+from postroom.interfaces.rest import drafts, errors, inboxes, messages, threads
+from postroom.interfaces.rest.door import Door, Gate, Signer
+from postroom.interfaces.rest.paths import RawSegments
+from postroom.interfaces.rest.routing import PROBLEMS
+from postroom.interfaces.rest.scopes import IN_INBOX, IN_POD, INBOX, POD
+from postroom.model.ports import Mail
+
+
+def v0_app(*, mail: Mail, gate: Gate, access: Any, signer: Signer, clock: Clock, domains: tuple[str, ...]) -> FastAPI:
+    """The AgentMail API over these rooms. Expects `request.scope["state"]["principal"]`."""
+    app = FastAPI(
+        title="postroom: the AgentMail API",
+        servers=[{"url": "/v0"}],
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        strict_content_type=False,
+        responses=PROBLEMS,
+    )
+    app.state.door = Door(mail=mail, gate=gate, access=access, signer=signer, clock=clock, domains=domains)
+    app.add_middleware(RawSegments)
+    errors.install(app)
+    _routes(app)
+    return app
+
+
+def _routes(app: FastAPI) -> None:
+    app.include_router(inboxes.routes)
+    app.include_router(messages.routes)
+    app.include_router(inboxes.routes, prefix=POD, dependencies=IN_POD)
+    app.include_router(threads.routes, prefix=f"{INBOX}/threads", dependencies=IN_INBOX)
+    app.include_router(threads.routes, prefix=f"{POD}/threads", dependencies=IN_POD)
+    app.include_router(threads.routes, prefix="/threads")
+    app.include_router(drafts.reading, prefix=f"{INBOX}/drafts", dependencies=IN_INBOX)
+    app.include_router(drafts.reading, prefix="/drafts")
+    app.include_router(drafts.writing)

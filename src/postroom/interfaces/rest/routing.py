@@ -1,0 +1,38 @@
+"""The routers' common ground: answers without empty fields, and the errors each operation may give."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastapi import APIRouter
+from fastapi.routing import APIRoute
+from starlette.convertors import register_url_convertor
+
+from postroom.interfaces.rest.paths import Segment
+from postroom.interfaces.rest.shapes import Problem
+
+register_url_convertor("segment", Segment())  # before any route names it
+
+PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
+    400: {"model": Problem, "description": "The request is not valid"},
+    401: {"model": Problem, "description": "No key, or not a good one"},
+    403: {"model": Problem, "description": "Not allowed, held for approval, or refused"},
+    404: {"model": Problem, "description": "Not there, or not for this key"},
+    409: {"model": Problem, "description": "Contradicts the present state"},
+    422: {"model": Problem, "description": "Understood, but cannot be done"},
+    429: {"model": Problem, "description": "Not now; see Retry-After"},
+    503: {"model": Problem, "description": "The store or a remote server cannot take it now"},
+}
+
+
+class Route(APIRoute):
+    """A route that omits empty fields."""
+
+    def __init__(self, path: str, endpoint: Any, **options: Any) -> None:
+        options["response_model_exclude_none"] = True
+        super().__init__(path, endpoint, **options)
+
+
+def router(prefix: str, tag: str) -> APIRouter:
+    """A router for one resource."""
+    return APIRouter(prefix=prefix, tags=[tag], route_class=Route)
