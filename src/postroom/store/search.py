@@ -1,0 +1,104 @@
+"""Full-text search over mail, newest first: FTS5 (unicode61, diacritics folded) with a bigram column for CJK.
+
+The index holds no text (contentless); `search_document` keeps each document's indexed words,
+compressed, because FTS5 before 3.43 can only take out what it is shown again. Each document carries
+its inbox as one opaque token, so a search inside an inbox walks that inbox's documents only.
+Ranking is asked for, and looks at the newest matches only: scoring every match of a common word
+costs a hundred times the newest page.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from sqlalchemy import bindparam, delete, insert, select, text
+
+from postroom.store import schema
+from postroom.store.statement import sql
+from postroom.store.terms import bigrams, folded, match_expression, spaced
+from postroom.store.transaction import Reader, Tx
+
+RANKED: Final = 2000  # newest matches that a ranked search puts in order
+FIELD_CHARS: Final = 512 * 1024  # of one field; what lies beyond is stored and shown but not found
+
+FIELDS: Final = ("from_", "recipients", "subject", "text")
+_WORDS: Final = "{from_ recipients subject text}"
+_NEWEST: Final = (1 << 63) - 1
+
+CREATE: Final = (
+    "CREATE VIRTUAL TABLE mail_search USING fts5(scope, from_, recipients, subject, text, cjk, "
+    "content='', tokenize='unicode61 remove_diacritics 2')"
+)
+_COLUMNS = "scope, from_, recipients, subject, text, cjk"
+_VALUES = ":scope, :from_, :recipients, :subject, :text, :cjk"
+_ADD = sql(text(f"INSERT INTO mail_search(rowid, {_COLUMNS}) VALUES (:id, {_VALUES})"))  # noqa: S608 - constants
+_TAKE_OUT = sql(text(f"INSERT INTO mail_search(mail_search, rowid, {_COLUMNS}) VALUES ('delete', :id, {_VALUES})"))  # noqa: S608 - constants
+_MATCHES = "FROM mail_search WHERE mail_search MATCH :query AND rowid < :before ORDER BY rowid DESC LIMIT"
+_FIND = sql(text(f"SELECT rowid {_MATCHES} :count"))
+_RANK = sql(
+    text(
+        f"SELECT id FROM (SELECT rowid AS id, bm25(mail_search, 0.0, 4.0, 2.0, 6.0, 1.0, 1.0) AS score {_MATCHES} :newest) "  # noqa: S608 - constants
+        "ORDER BY score, id DESC LIMIT :count"
+    )
+)
+_document = schema.search_document.c
+_KEEP = sql(insert(schema.search_document).values({name: bindparam(name) for name in ("id", "pod", "inbox", "indexed")}))
+_KEPT = sql(select(_document.indexed).where(_document.id == bindparam("id")))
+_FORGET = sql(delete(schema.search_document).where(_document.id == bindparam("id")))
+
+
+class SearchIndex:
+    """The index over an office's mail. A document's id is its message's integer key: larger is newer."""
+
+    def index(self, tx: Tx, doc_id: int, *, pod: str, inbox: str, fields: Mapping[str, str]) -> None:
+        """Make a document findable, or findable by its new text. `fields`: any of `FIELDS`."""
+        self.remove(tx, doc_id)
+        texts = [folded(fields.get(name, "")[:FIELD_CHARS]) for name in FIELDS]
+        row = dict(zip(FIELDS, map(spaced, texts), strict=True))
+        row |= {"scope": _scope(inbox), "cjk": " ".join(filter(None, map(bigrams, texts)))}
+        tx.run(_ADD, id=doc_id, **row)
+        tx.run(_KEEP, id=doc_id, pod=pod, inbox=inbox, indexed=zlib.compress(json.dumps(row).encode(), 1))
+
+    def remove(self, tx: Tx, doc_id: int) -> None:
+        """Take a document and its words out; nothing happens when it is not in."""
+        kept = tx.scalar(_KEPT, id=doc_id)
+        if kept is None:
+            return
+        tx.run(_TAKE_OUT, id=doc_id, **json.loads(zlib.decompress(kept)))
+        tx.run(_FORGET, id=doc_id)
+
+    def find(
+        self,
+        reader: Reader,
+        query: str,
+        *,
+        inboxes: Sequence[str],
+        limit: int,
+        before_id: int | None = None,
+        ranked: bool = False,
+    ) -> list[int]:
+        """Ids of documents of `inboxes` that hold every word of `query`, newest first (or best first).
+
+        Words are and-ed, `"a phrase"` is one, a trailing `*` asks for a prefix; anything else is just text.
+        """
+        terms = match_expression(query, _WORDS)
+        if not terms or not inboxes:
+            return []
+        scope = " OR ".join(f'"{_scope(inbox)}"' for inbox in inboxes)
+        params = {
+            "query": f"scope : ({scope}) AND {terms}",
+            "before": before_id if before_id is not None else _NEWEST,
+            "count": limit,
+        }
+        if ranked:
+            return [row[0] for row in reader.all(_RANK, newest=RANKED, **params)]
+        return [row[0] for row in reader.all(_FIND, **params)]
+
+
+def _scope(inbox: str) -> str:
+    """An inbox as one token that no other inbox shares a part of."""
+    return "x" + hashlib.sha256(inbox.encode()).hexdigest()[:15]

@@ -1,0 +1,281 @@
+"""The one writer: a thread that puts queued functions into shared commits, and what it does when the disk refuses.
+
+Every function runs in its own savepoint inside one transaction; whoever waits hears of it after
+COMMIT only. While one commit is syncing, the next batch gathers, so many writers share one fsync
+and a lone one waits for nothing but its own.
+
+A failing function takes back its own savepoint and nobody else's. When the engine has thrown the
+whole transaction away, each function is run again alone. When the disk is full or failing, everybody
+in the batch is told so, the connection is closed (an fsync is never tried twice on one: its second
+success can be a lie), and nothing is accepted until a new connection has written a probe and found
+the database sound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+from sqlalchemy import bindparam, delete, insert
+
+from postroom.errors import Conflict, PostroomError, StorageFailure
+from postroom.model.event import Event
+from postroom.store import schema
+from postroom.store.dialect import Connection, Dialect, Fault
+from postroom.store.statement import sql
+from postroom.store.transaction import Tx
+
+T = TypeVar("T")
+
+BATCH: Final = 256  # functions per commit: bounds how long the first one waits for the last
+RETRY_S: Final = 1.0  # between two attempts to write again after the disk refused
+
+_PROBE = sql(insert(schema.probe).values(at=bindparam("at")))
+_CLEAN = sql(delete(schema.probe))
+
+
+class Job:
+    """One queued function and what became of it."""
+
+    __slots__ = ("callbacks", "events", "fn", "future", "problem", "result")
+
+    def __init__(self, fn: Callable[[Tx], Any], future: asyncio.Future[Any]) -> None:
+        self.fn = fn
+        self.future = future
+        self.forget()
+
+    def forget(self) -> None:
+        self.result: Any = None
+        self.problem: BaseException | None = None
+        self.events: Sequence[Event] = ()
+        self.callbacks: Sequence[Callable[[], None]] = ()
+
+
+class Lost(Exception):
+    """The engine threw the whole transaction away."""
+
+
+class Writer:
+    """Owns the writing connection. `publish` is called on the loop with each batch's events, before anyone's result."""
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        connection: Connection,
+        guard: threading.RLock | None,
+        publish: Callable[[Sequence[Event]], None],
+        *,
+        retry_s: float = RETRY_S,
+    ) -> None:
+        self._dialect = dialect
+        self._connection = connection
+        self._guard = guard  # held during a batch when readers share the connection
+        self._publish = publish
+        self._retry_s = retry_s
+        self._loop = asyncio.get_running_loop()
+        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._accepting = True
+        self._closed = False
+        self._accepts_again = asyncio.Event()
+        self._accepts_again.set()
+        self._thread = threading.Thread(target=self._work, name="postroom-writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def accepting(self) -> bool:
+        return self._accepting and not self._closed
+
+    async def until_accepting(self) -> None:
+        await self._accepts_again.wait()
+
+    async def submit(self, fn: Callable[[Tx], T]) -> T:
+        if not self.accepting:
+            raise _refusal("the store is closed" if self._closed else "the disk does not take writes at present")
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._queue.put(Job(fn, future))
+        return await future
+
+    async def close(self) -> None:
+        """Finish what is queued, then stop."""
+        if self._closed:
+            return
+        self._closed = True
+        self._queue.put(None)
+        await asyncio.to_thread(self._thread.join)
+        self._connection.close()
+
+    # From here on: the writer's thread.
+
+    def _work(self) -> None:
+        while True:
+            jobs, last = self._gather()
+            if jobs:
+                self._serve(jobs)
+                self._tell(self._release, jobs)
+            if last:
+                return
+            if not self._accepting and self._recover():
+                self._accepting = True
+                self._tell(self._accepts_again.set)
+
+    def _gather(self) -> tuple[list[Job], bool]:
+        """Everything queued (at least one, unless the retry timer is running), and whether to stop after it."""
+        jobs: list[Job] = []
+        try:
+            entry = self._queue.get(timeout=None if self._accepting else self._retry_s)
+            while entry is not None:
+                if not entry.future.cancelled():
+                    jobs.append(entry)
+                if len(jobs) == BATCH:
+                    return jobs, False
+                entry = self._queue.get_nowait()
+        except queue.Empty:
+            return jobs, False
+        return jobs, True
+
+    def _serve(self, jobs: Sequence[Job]) -> None:
+        if not self._accepting:
+            self._fail(jobs, _refusal("the disk does not take writes at present"))
+            return
+        try:
+            self._attempt(jobs)
+        except Exception as problem:  # noqa: BLE001 - whatever happened, every waiter must hear of it
+            self._stop(jobs, problem)
+
+    def _attempt(self, jobs: Sequence[Job]) -> None:
+        try:
+            self._commit(jobs)
+            return
+        except Lost:
+            pass
+        for job in jobs:
+            job.forget()
+            try:
+                self._commit([job])
+            except Lost as lost:
+                job.forget()
+                job.problem = lost.__cause__
+
+    def _commit(self, jobs: Sequence[Job]) -> None:
+        if self._guard is None:
+            self._transaction(jobs)
+            return
+        with self._guard:
+            self._transaction(jobs)
+
+    def _transaction(self, jobs: Sequence[Job]) -> None:
+        connection = self._connection
+        connection.execute(self._dialect.begin_write)
+        for job in jobs:
+            self._run(job)
+        connection.execute("COMMIT")
+
+    def _run(self, job: Job) -> None:
+        connection = self._connection
+        connection.execute("SAVEPOINT job")
+        tx = Tx(connection, self._dialect)
+        try:
+            job.result = job.fn(tx)
+        except BaseException as problem:  # it belongs to the caller, whatever it is
+            fault = self._dialect.fault(problem)
+            if fault is Fault.STORAGE:
+                raise
+            if not self._dialect.in_transaction(connection):
+                raise Lost from problem
+            connection.execute("ROLLBACK TO job")
+            job.problem = _as_ours(problem, fault)
+        else:
+            job.events, job.callbacks = tx.events, tx.callbacks
+        connection.execute("RELEASE job")
+
+    def _stop(self, jobs: Sequence[Job], problem: Exception) -> None:
+        """The batch cannot be stored. Unless the database was merely busy, write nothing more on this connection."""
+        self._roll_back()
+        if self._dialect.fault(problem) is Fault.BUSY:
+            self._fail(jobs, _refusal("another program holds the database", problem))
+            return
+        self._accepting = False
+        self._tell(self._accepts_again.clear)
+        self._fail(jobs, _refusal("the disk did not take the write", problem))
+        if not self._dialect.shared:
+            self._connection.close()
+
+    def _roll_back(self) -> None:
+        try:
+            if self._dialect.in_transaction(self._connection):
+                self._connection.execute("ROLLBACK")
+        except Exception as problem:  # closing the connection, which follows, rolls back as well
+            if self._dialect.fault(problem) is None:
+                raise
+
+    def _recover(self) -> bool:
+        try:
+            if not self._dialect.shared:
+                self._connection = self._dialect.connect(writes=True)
+            self._probe()
+            damage = self._dialect.check(self._connection)
+        except Exception as problem:  # noqa: BLE001 - a disk that still fails is tried again later
+            damage = str(problem)
+        if damage and not self._dialect.shared:
+            self._connection.close()
+        return not damage
+
+    def _probe(self) -> None:
+        now = time.time_ns() // 1000
+        self._connection.execute(self._dialect.begin_write)
+        tx = Tx(self._connection, self._dialect)
+        tx.insert(_PROBE, at=now)
+        tx.run(_CLEAN)
+        self._connection.execute("COMMIT")
+
+    def _fail(self, jobs: Sequence[Job], problem: StorageFailure) -> None:
+        for job in jobs:
+            job.forget()
+            job.problem = problem
+
+    def _tell(self, fn: Callable[..., None], *args: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(fn, *args)
+        except RuntimeError:  # the loop is gone, and with it everyone who waited
+            self._closed = True
+
+    # On the loop again.
+
+    def _release(self, jobs: Sequence[Job]) -> None:
+        """After COMMIT: the events, then each function's callbacks and result, in the order they were stored."""
+        events = [event for job in jobs for event in job.events]
+        if events:
+            self._publish(events)
+        for job in jobs:
+            for callback in job.callbacks:
+                self._loop.call_soon(callback)
+            if job.future.done():
+                continue
+            if job.problem is None:
+                job.future.set_result(job.result)
+            else:
+                job.future.set_exception(job.problem)
+
+
+def _refusal(what: str, cause: BaseException | None = None) -> StorageFailure:
+    why = f" ({cause})" if cause else ""
+    failure = StorageFailure(f"{what}{why}; nothing of this was stored", fix="free disk space or check the disk, then try again")
+    failure.__cause__ = cause
+    return failure
+
+
+def _as_ours(problem: BaseException, fault: Fault | None) -> BaseException:
+    """A driver's error in our own terms; everything else is the caller's own."""
+    ours: PostroomError
+    if fault is Fault.TAKEN:
+        ours = Conflict("that name or key is taken")
+    elif fault is Fault.BUSY:
+        ours = _refusal("another program holds the database")
+    else:
+        return problem
+    ours.__cause__ = problem
+    return ours
