@@ -1,0 +1,292 @@
+"""A mail's bytes become a `Parsed`, whatever the bytes are.
+
+Promises: never raises; linear in the size of the mail; every string is encodable UTF-8 without NUL;
+what was wrong is listed in `defects`, and where a limit was met the headers and the first text stay.
+Nothing is looked up, nothing is merged that the sender kept apart: an attached mail is an attachment.
+Deciding what a model may see of it is `safety`'s.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from postroom.clock import MICROS
+from postroom.limits import HEADER_BLOCK_BYTES, HEADER_BYTES, STRUCTURED_HEADER_BYTES
+from postroom.mime.addresses import Address, parse_list
+from postroom.mime.charset import codec, decode
+from postroom.mime.encoded_words import decode_words, unfold
+from postroom.mime.filename import safe_filename
+from postroom.mime.flowed import unflow
+from postroom.mime.header_block import block_end
+from postroom.mime.marks import marks
+from postroom.mime.parameters import Parameterized, parse_parameterized
+from postroom.mime.structure import Node, read_tree
+from postroom.mime.threading import message_ids
+from postroom.mime.transfer import decode_transfer
+from postroom.model.mail import Finding
+
+_HEADERS_KEPT: Final = 100
+_DATE_CHARS: Final = 200
+_LATEST: Final = 253402300800  # the year 10000
+_FROM: Final = re.compile(rb"(?im)^from[ \t]*:((?:.*(?:\n[ \t].*)*+))")
+_META_CHARSET: Final = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9._:-]{2,40})", re.IGNORECASE)
+_STRUCTURED: Final = frozenset(
+    ("from", "sender", "to", "cc", "bcc", "reply-to", "message-id", "in-reply-to", "references", "date")
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Content that is not the mail's own text. `content_id` is without brackets; `filename` is never a path."""
+
+    content: bytes
+    content_type: str = "application/octet-stream"
+    filename: str | None = None
+    content_disposition: Literal["inline", "attachment"] | None = None
+    content_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """What a mail says. Message-IDs carry brackets; `date` is in microseconds; `from_count` counts From fields.
+
+    `text` and `html` are what the sender wrote as such, with LF line ends; either may be None.
+    `headers` holds the first hundred names as written, decoded. `marks` are those of `mime.marks`.
+    """
+
+    subject: str | None = None
+    from_: tuple[Address, ...] = ()
+    sender: tuple[Address, ...] = ()
+    to: tuple[Address, ...] = ()
+    cc: tuple[Address, ...] = ()
+    bcc: tuple[Address, ...] = ()
+    reply_to: tuple[Address, ...] = ()
+    message_id: str | None = None
+    in_reply_to: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+    date: int | None = None
+    text: str | None = None
+    html: str | None = None
+    attachments: tuple[Part, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content_type: str = "text/plain"
+    from_count: int = 0
+    marks: tuple[str, ...] = ()
+    defects: tuple[Finding, ...] = ()
+
+
+class _Defects:
+    """Codes and how often each was met, in order of first sight."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def add(self, code: str, count: int = 1) -> None:
+        if count > 0:
+            self._counts[code] = self._counts.get(code, 0) + count
+
+    def findings(self) -> tuple[Finding, ...]:
+        return tuple(Finding(code=code, count=count) for code, count in self._counts.items())
+
+
+def parse(raw: bytes) -> Parsed:
+    """Read a mail. Never raises, whatever the bytes are."""
+    defects = _Defects()
+    raw = _line_ends(raw, defects)
+    root, structural = read_tree(raw)
+    for code in structural:
+        defects.add(code)
+    defects.add("oversize_header_block", int(root.block.truncated))
+    defects.add("stray_header_line", root.block.stray)
+    fields = _Fields(root, defects)
+    text, html, attachments = _contents(raw, root, defects)
+    from_ = fields.addresses("from")
+    defects.add("multiple_from", int(fields.count("from") > 1 or len(from_) > 1))
+    defects.add("no_from", int(not from_))
+    return Parsed(
+        subject=fields.text("subject"),
+        from_=from_,
+        sender=fields.addresses("sender"),
+        to=fields.addresses("to"),
+        cc=fields.addresses("cc"),
+        bcc=fields.addresses("bcc"),
+        reply_to=fields.addresses("reply-to"),
+        message_id=next(iter(fields.ids("message-id")), None),
+        in_reply_to=fields.ids("in-reply-to"),
+        references=fields.ids("references"),
+        date=fields.date(),
+        text=text,
+        html=html,
+        attachments=attachments,
+        headers=fields.mapping(),
+        content_type=root.type,
+        from_count=fields.count("from"),
+        marks=marks(fields.pairs(), content_type=root.type, from_locals=[address.local for address in from_]),
+        defects=defects.findings(),
+    )
+
+
+def scan_from(raw: bytes) -> tuple[str, ...]:
+    """The addresses of a mail's From fields, read without parsing the rest: fit for the moment before a 250."""
+    head = raw[:HEADER_BLOCK_BYTES].lstrip(b"\r\n")
+    if b"\n" not in head:
+        head = head.replace(b"\r", b"\n")
+    head = head[: block_end(head, 0, len(head))]
+    found: dict[str, None] = {}
+    for field_ in _FROM.finditer(head):
+        if len(field_[1]) <= STRUCTURED_HEADER_BYTES:
+            found |= dict.fromkeys(address.addr for address in parse_list(decode(field_[1], None)))
+    return tuple(found)
+
+
+def _line_ends(raw: bytes, defects: _Defects) -> bytes:
+    """Old mail whose only line end is CR is read with LF; any other bare CR or LF is merely noted."""
+    crlf = raw.count(b"\r\n")
+    lf, cr = raw.count(b"\n") - crlf, raw.count(b"\r") - crlf
+    defects.add("bare_lf", lf)
+    defects.add("bare_cr", cr)
+    defects.add("nul", raw.count(b"\0"))
+    return raw.replace(b"\r", b"\n") if cr and not crlf and not lf else raw
+
+
+class _Fields:
+    """The root's header fields, decoded when asked for and within the limits."""
+
+    def __init__(self, root: Node, defects: _Defects) -> None:
+        self._fields = root.block.fields
+        self._defects = defects
+        self._charset = root.content_type.parameters.get("charset")
+        self._by_name: dict[str, list[bytes]] = {}
+        for name, value in self._fields:
+            self._by_name.setdefault(name.lower(), []).append(value)
+        for name, values in self._by_name.items():
+            limit = STRUCTURED_HEADER_BYTES if name in _STRUCTURED else HEADER_BYTES
+            defects.add("oversize_header", sum(len(value) > limit for value in values))
+
+    def count(self, name: str) -> int:
+        return len(self._by_name.get(name, ()))
+
+    def _decode(self, value: bytes) -> str:
+        return decode(value[:HEADER_BYTES], self._charset if not value.isascii() and not _is_utf8(value) else None)
+
+    def text(self, name: str) -> str | None:
+        values = self._by_name.get(name)
+        return decode_words(self._decode(values[0])) if values else None
+
+    def addresses(self, name: str) -> tuple[Address, ...]:
+        """The addresses of every field of that name; an oversize field is opaque text and has none."""
+        found: list[Address] = []
+        for value in self._by_name.get(name, ()):
+            if len(value) <= STRUCTURED_HEADER_BYTES:
+                found += parse_list(self._decode(value))
+        return tuple(found)
+
+    def ids(self, name: str) -> tuple[str, ...]:
+        """Ids of the first field; of an oversize one those in its last bytes, the newest."""
+        values = self._by_name.get(name)
+        return message_ids(unfold(decode(values[0][-STRUCTURED_HEADER_BYTES:], None))) if values else ()
+
+    def date(self) -> int | None:
+        text = self.text("date")
+        if text is None:
+            return None
+        moment = _moment(text)
+        self._defects.add("bad_date", int(moment is None))
+        return moment
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        return ((name, value[:200].decode("latin-1")) for name, value in self._fields)
+
+    def mapping(self) -> Mapping[str, str]:
+        kept: dict[str, str] = {}
+        seen: set[str] = set()
+        for name, value in self._fields:
+            if len(kept) >= _HEADERS_KEPT:
+                self._defects.add("many_headers")
+                break
+            if name.lower() not in seen:
+                seen.add(name.lower())
+                kept[name] = decode_words(self._decode(value))
+        return kept
+
+
+def _is_utf8(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _moment(text: str) -> int | None:
+    if len(text) > _DATE_CHARS:
+        return None
+    try:
+        parsed = email.utils.parsedate_tz(text)
+        seconds = email.utils.mktime_tz(parsed) if parsed else -1
+    except (ValueError, OverflowError, IndexError, TypeError):
+        return None
+    return int(seconds) * MICROS if 0 <= seconds < _LATEST else None
+
+
+def _contents(raw: bytes, root: Node, defects: _Defects) -> tuple[str | None, str | None, tuple[Part, ...]]:
+    texts: list[str] = []
+    htmls: list[str] = []
+    attachments: list[Part] = []
+    for node in root.leaves():
+        disposition = parse_parameterized(decode(node.header("content-disposition") or b"", None))
+        filename = _filename(node, disposition)
+        content = _content(raw, node, defects)
+        if node.type.startswith("multipart/"):
+            texts.append(_text(content, node))
+        elif node.type in {"text/plain", "text/html"} and disposition.value != "attachment" and not filename:
+            (texts if node.type == "text/plain" else htmls).append(_text(content, node))
+        else:
+            attachments.append(_part(node, disposition, filename, content))
+    return _joined(texts), _joined(htmls), tuple(attachments)
+
+
+def _joined(texts: Sequence[str]) -> str | None:
+    return "\n".join(texts) if texts else None
+
+
+def _content(raw: bytes, node: Node, defects: _Defects) -> bytes:
+    encoding = decode(node.header("content-transfer-encoding") or b"", None).partition(";")[0].strip().lower()
+    content, intact = decode_transfer(raw[node.start : node.end], encoding)
+    defects.add("bad_encoding", int(not intact))
+    return content
+
+
+def _text(content: bytes, node: Node) -> str:
+    charset = node.content_type.parameters.get("charset")
+    if node.type == "text/html" and codec(charset) is None and (meta := _META_CHARSET.search(content[:1024])):
+        charset = meta[1].decode("ascii")
+    text = decode(content, charset).replace("\r\n", "\n").replace("\r", "\n")
+    if node.content_type.parameters.get("format", "").lower() == "flowed":
+        text = unflow(text, delete_space=node.content_type.parameters.get("delsp", "").lower() == "yes")
+    return text.removesuffix("\n")  # the line end of the last line ends the line, it is not text
+
+
+def _filename(node: Node, disposition: Parameterized) -> str | None:
+    name = disposition.parameters.get("filename") or node.content_type.parameters.get("name")
+    return safe_filename(name)
+
+
+def _part(node: Node, disposition: Parameterized, filename: str | None, content: bytes) -> Part:
+    content_id = decode(node.header("content-id") or b"", None).strip().strip("<>").strip()
+    kind: Literal["inline", "attachment"] | None = None
+    if disposition.value == "inline" or (content_id and disposition.value != "attachment"):
+        kind = "inline"
+    elif disposition.value:
+        kind = "attachment"
+    method = node.content_type.parameters.get("method")
+    media_type = (
+        f"{node.type}; method={method.upper()}" if node.type == "text/calendar" and method and method.isalpha() else node.type
+    )
+    return Part(
+        content=content, content_type=media_type, filename=filename, content_disposition=kind, content_id=content_id or None
+    )
