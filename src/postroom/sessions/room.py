@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from postroom.config import Config
 from postroom.errors import NotFound
@@ -45,11 +45,11 @@ class Sessions:
         self._router = Router(store, mail, self._rows, config.sessions)
         self._dispatcher = Dispatcher(store, self._rows, self._pending, config, hosts=hosts, directory=directory)
 
-    async def list(self, principal: Principal) -> list[SessionRow]:
+    async def list(self, principal: Principal) -> Sequence[SessionRow]:
         """Sessions, last changed first; an agent sees its own."""
-        return [await self._shown(row) for row in await self._rows.list(principal, LISTED)]
+        return [await self._shown(row) for row in await self._rows.newest(principal, LISTED)]
 
-    async def pending(self, principal: Principal, session_id: str, ack: int | None = None) -> list[Notice]:
+    async def pending(self, principal: Principal, session_id: str, ack: int | None = None) -> Sequence[Notice]:
         """Notices the session has not taken. `ack` is the `seq` of the last one a turn took; it confirms those before it too.
 
         Raises `NotFound` for a session the caller may not see.
@@ -64,7 +64,7 @@ class Sessions:
         notices, _ = await self._pending.collect(row, agent)
         if notices and principal.agent_id is not None:
             await self._rows.offered(row, notices[-1].seq)
-        return list(notices)
+        return notices
 
     async def wake(self, principal: Principal, session_id: str) -> bool:
         """Start the session's turn now (owner only). False when nothing here can wake it: its host pulls."""

@@ -87,7 +87,7 @@ class Rows:
             return self.get(principal.agent_id, session_id)
         return _row(self._store.read_now(lambda reader: reader.one(tables.FIND, session_id_=session_id)))
 
-    async def list(self, principal: Principal, limit: int) -> list[Row]:
+    async def newest(self, principal: Principal, limit: int) -> list[Row]:
         """Newest first; an agent sees its own."""
 
         def work(reader: Reader) -> list[Row]:
