@@ -211,3 +211,9 @@ def gate() -> Counter:
 async def client(shelf: Shelf, gate: Counter) -> AsyncIterator[httpx.AsyncClient]:
     async with mounted(shelf, gate) as opened:
         yield opened
+
+
+@pytest.fixture
+async def unauthenticated(shelf: Shelf, gate: Counter) -> AsyncIterator[httpx.AsyncClient]:
+    async with mounted(shelf, gate, None) as opened:
+        yield opened

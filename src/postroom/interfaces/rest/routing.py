@@ -21,7 +21,9 @@ PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
     409: {"model": Problem, "description": "Contradicts the present state"},
     422: {"model": Problem, "description": "Understood, but cannot be done"},
     429: {"model": Problem, "description": "Not now; see Retry-After"},
-    503: {"model": Problem, "description": "The store or a remote server cannot take it now"},
+    500: {"model": Problem, "description": "A fault of ours"},
+    502: {"model": Problem, "description": "A remote server failed"},
+    503: {"model": Problem, "description": "The store cannot take it now"},
 }
 
 
