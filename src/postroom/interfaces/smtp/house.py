@@ -1,0 +1,57 @@
+"""What every conversation of one door shares: who takes the mail, for which domains, within which bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+from postroom import limits
+from postroom.errors import Invalid, PostroomError, Refused, TooLarge
+from postroom.office.intake import Envelope, IntakeResult
+
+
+class Intake(Protocol):
+    """What takes the mail: the office's intake."""
+
+    def knows(self, address: str) -> bool:
+        """True if mail to `address` is taken here. Fast; called for every RCPT."""
+        ...
+
+    async def accept(self, envelope: Envelope, raw: bytes) -> IntakeResult:
+        """Returns once the mail is on disk."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """The door's limits; tests inject smaller ones. Sizes in bytes, times in seconds."""
+
+    mail_bytes: int = limits.MAIL_BYTES
+    line_bytes: int = limits.SMTP_LINE_BYTES
+    recipients: int = limits.SMTP_RECIPIENTS
+    connections: int = limits.SMTP_CONNECTIONS
+    idle_s: float = limits.SMTP_IDLE_S
+    data_s: float = limits.SMTP_DATA_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class House:
+    """`domains`, in lower case, are those mail is taken for."""
+
+    intake: Intake
+    hostname: str
+    domains: Collection[str]
+    bounds: Bounds
+
+
+def reply_to(problem: PostroomError) -> str:
+    """The reply when the intake did not take a mail: only a refusal or a bad mail is final, the rest may be tried again."""
+    text = " ".join(problem.message.encode("ascii", "replace").decode().split())[:400]
+    if isinstance(problem, Refused):
+        return f"550 5.7.1 {text}"
+    if isinstance(problem, TooLarge):
+        return f"552 5.3.4 {text}"
+    if isinstance(problem, Invalid):
+        return f"554 5.6.0 {text}"
+    return f"451 4.3.0 {text}"
