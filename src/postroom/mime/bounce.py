@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from postroom.limits import HEADER_BLOCK_BYTES
 from postroom.mime.addresses import parse_list
@@ -55,7 +55,10 @@ class Complaint:
     kind: Literal["complaint"] = "complaint"
 
 
-def read_report(parsed: Parsed) -> Bounce | Complaint | None:
+Report: TypeAlias = Bounce | Complaint
+
+
+def read_report(parsed: Parsed) -> Report | None:
     """The report in a mail, or None when it carries none."""
     by_type = {part.content_type: part.content for part in reversed(parsed.attachments)}
     message_id = _reported_id(by_type)
