@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from html import escape
 from typing import Final
 
 from postroom.clock import MICROS
-from postroom.model.mail import Message
 
 _ATTRIBUTION: Final = re.compile(r"^On\b.{1,300}\bwrote:\s*$")
 _SEPARATOR: Final = re.compile(r"^-{2,}\s*(?:Original Message|Forwarded message)\s*-{2,}", re.IGNORECASE)
@@ -29,48 +27,17 @@ def new_text(text: str) -> str:
     return "\n".join(kept).strip() or text.strip()
 
 
-def quote(source: Message, *, text: str | None, html: str | None) -> tuple[str | None, str | None]:
-    """An answer's `text` and `html` with `source` quoted below, in each form the answer has."""
-    line = f"On {_moment(source.timestamp)}, {source.from_} wrote:"
-    quoted_text = None if text is None else f"{text.rstrip()}\n\n{line}\n\n{_prefixed(_text_of(source))}"
-    quoted_html = None if html is None else f"{html}<br><div>{escape(line)}<blockquote>{_html_of(source)}</blockquote></div>"
-    return quoted_text, quoted_html
-
-
-def forward_block(source: Message, *, text: str | None, html: str | None) -> tuple[str | None, str | None]:
-    """A forward's `text` and `html`: the note above a header of four lines, then `source` unchanged."""
-    head = [
-        "---------- Forwarded message ----------",
-        f"From: {source.from_}",
-        f"Date: {_moment(source.timestamp)}",
-        f"Subject: {source.subject or ''}",
-        f"To: {', '.join(source.to)}",
-    ]
-    forwarded_text = "\n".join([*head, "", _text_of(source)])
-    if text:
-        forwarded_text = f"{text.rstrip()}\n\n{forwarded_text}"
-    if html is None and source.html is None:
-        return forwarded_text, None
-    lines = "<br>".join(map(escape, head))
-    note = html if html is not None else _paragraphs(text or "")
-    return forwarded_text, f"{note}<br><div>{lines}<br><br>{_html_of(source)}</div>"
-
-
-def _text_of(source: Message) -> str:
-    return source.text if source.text is not None else source.extracted_text or ""
-
-
-def _html_of(source: Message) -> str:
-    return source.html if source.html is not None else _paragraphs(_text_of(source))
-
-
-def _paragraphs(text: str) -> str:
-    return escape(text).replace("\n", "<br>\n")
-
-
-def _prefixed(text: str) -> str:
+def quote(text: str, author: str, at_us: int) -> str:
+    """`text` as an answer quotes it: an attribution line, then every line behind `> `."""
     lines = text.rstrip("\n").split("\n")
-    return "\n".join(f">{line}" if line.startswith(">") else f"> {line}".rstrip() for line in lines)
+    quoted = "\n".join(">" + line if line.startswith(">") else f"> {line}".rstrip() for line in lines)
+    return f"On {_moment(at_us)} {author} wrote:\n\n{quoted}\n"
+
+
+def forward_block(text: str, *, author: str, at_us: int, subject: str, to: str) -> str:
+    """`text` as a forward carries it: a header of four lines, then the text unchanged."""
+    head = f"From: {author}\nDate: {_moment(at_us)}\nSubject: {subject}\nTo: {to}"
+    return f"---------- Forwarded message ----------\n{head}\n\n{text}"
 
 
 def _moment(at_us: int) -> str:
