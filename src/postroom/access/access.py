@@ -68,24 +68,24 @@ class Access:
             )
 
     async def add_agent(self, principal: Principal, name: str, profile: str = "correspondent") -> tuple[AgentInfo, str]:
-        """A new agent and its token, which is shown this once. Name taken ⇒ `Conflict`."""
+        """A new agent and its token, which is shown this once. Name taken ⇒ `Conflict`.
+
+        A name that was removed comes back as the agent it was, with the inboxes it owned.
+        """
         require_owner(principal, "add agents")
         check_name(name)
         check_profile(profile)
         text, token = new_token()
         now = self._store.clock.now_us()
-        info = AgentInfo(agent_id=ids.new_id(ids.AGENT), name=name, profile=profile, created_at=now, pod_id=principal.pod_id)
 
-        def add(tx: Tx) -> None:
-            if tx.one(queries.AGENT_NAMED, pod=info.pod_id, name=name) is not None:
-                raise Conflict(
-                    f"there is already an agent {name}", fix="choose another name, or `postroom agent rotate` its token"
-                )
-            tx.insert(queries.ADD_AGENT, pod=info.pod_id, agent_id=info.agent_id, name=name, profile=profile, created_at=now)
-            _add_key(tx, token, pod=info.pod_id, name=name, agent_id=info.agent_id, now=now)
+        def add(tx: Tx) -> AgentInfo:
+            if tx.one(queries.AGENT_NAMED, pod=principal.pod_id, name=name) is not None:
+                raise Conflict(f"there is already an agent {name}", fix="choose another name, or rotate its token")
+            agent_id = _enter_agent(tx, principal.pod_id, name, profile, now=now)
+            _add_key(tx, token, pod=principal.pod_id, name=name, agent_id=agent_id, now=now)
+            return _named(tx, principal.pod_id, name)
 
-        await self._store.write(add)
-        return info, text
+        return await self._store.write(add), text
 
     async def list_agents(self, principal: Principal) -> list[AgentInfo]:
         """All agents of the pod, by name."""
@@ -115,7 +115,7 @@ class Access:
         def remove(tx: Tx) -> AgentInfo:
             info = _named(tx, principal.pod_id, name)
             self._revoke_agent(tx, info.agent_id, now)
-            tx.run(queries.DROP_AGENT, agent_id=info.agent_id)
+            tx.run(queries.REMOVE_AGENT, which=info.agent_id, now=now)
             return info
 
         return await self._store.write(remove)
@@ -200,6 +200,16 @@ def _named(tx: Tx, pod: str, name: str) -> AgentInfo:
     if row is None:
         raise NotFound("there is no agent of that name", fix="see `postroom agent list`")
     return queries.agent_info(row)
+
+
+def _enter_agent(tx: Tx, pod: str, name: str, profile: str, *, now: int) -> str:
+    removed: str | None = tx.scalar(queries.REMOVED_AGENT, pod=pod, name=name)
+    if removed is not None:
+        tx.run(queries.RETURN_AGENT, which=removed, new_profile=profile, now=now)
+        return removed
+    agent_id = ids.new_id(ids.AGENT)
+    tx.insert(queries.ADD_AGENT, pod=pod, agent_id=agent_id, name=name, profile=profile, created_at=now)
+    return agent_id
 
 
 def _add_key(tx: Tx, token: Token, *, pod: str, name: str, agent_id: str | None, now: int, session_id: str | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, delete, insert, select, update
+from sqlalchemy import ColumnElement, and_, bindparam, insert, select, update
 
 from postroom.access.tables import agent, api_key, house_secret
 from postroom.model.principal import Kind, Principal
@@ -36,6 +36,7 @@ class AgentInfo:
 
 _NEW_KEY = ("pod", "key_id", "secret_hash", "kind", "agent_id", "session_id", "name", "created_at", "expires_at")
 _AGENT = (agent.c.agent_id, agent.c.name, agent.c.profile, agent.c.created_at, agent.c.pod)
+_PRESENT = agent.c.removed_at.is_(None)
 _LIVE = api_key.c.revoked_at.is_(None)
 
 
@@ -57,7 +58,7 @@ CREDENTIAL = sql(
         agent.c.name,
         agent.c.profile,
     )
-    .select_from(api_key.outerjoin(agent, agent.c.agent_id == api_key.c.agent_id))
+    .select_from(api_key.outerjoin(agent, and_(agent.c.agent_id == api_key.c.agent_id, _PRESENT)))
     .where(api_key.c.key_id == bindparam("key_id"))
 )
 ADD_KEY = sql(insert(api_key).values({name: bindparam(name) for name in _NEW_KEY}))
@@ -74,10 +75,20 @@ OWNER_KEYS = sql(
 )
 
 ADD_AGENT = sql(insert(agent).values({name: bindparam(name) for name in ("pod", "agent_id", "name", "profile", "created_at")}))
-AGENTS = sql(select(*_AGENT).where(agent.c.pod == bindparam("pod")).order_by(agent.c.name))
-AGENT_NAMED = sql(select(*_AGENT).where(agent.c.pod == bindparam("pod"), agent.c.name == bindparam("name")))
-AGENT_BY_ID = sql(select(*_AGENT).where(agent.c.agent_id == bindparam("agent_id")))
-DROP_AGENT = sql(delete(agent).where(agent.c.agent_id == bindparam("agent_id")))
+AGENTS = sql(select(*_AGENT).where(agent.c.pod == bindparam("pod"), _PRESENT).order_by(agent.c.name))
+AGENT_NAMED = sql(select(*_AGENT).where(agent.c.pod == bindparam("pod"), agent.c.name == bindparam("name"), _PRESENT))
+AGENT_BY_ID = sql(select(*_AGENT).where(agent.c.agent_id == bindparam("agent_id"), _PRESENT))
+REMOVED_AGENT = sql(
+    select(agent.c.agent_id).where(
+        agent.c.pod == bindparam("pod"), agent.c.name == bindparam("name"), agent.c.removed_at.is_not(None)
+    )
+)
+RETURN_AGENT = sql(
+    update(agent)
+    .where(agent.c.agent_id == bindparam("which"))
+    .values(profile=bindparam("new_profile"), created_at=bindparam("now"), removed_at=None)
+)
+REMOVE_AGENT = sql(update(agent).where(agent.c.agent_id == bindparam("which")).values(removed_at=bindparam("now")))
 
 KEEP_SECRET = insert_or_ignore(house_secret, ("pod", "name", "value"))
 SECRET = sql(select(house_secret.c.value).where(house_secret.c.pod == bindparam("pod"), house_secret.c.name == bindparam("name")))

@@ -17,6 +17,7 @@ agent = Table(
     Column("name", Text, nullable=False),
     Column("profile", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    Column("removed_at", BigInteger),  # a removed agent's name keeps its id, so that it can come back to its mail
     UniqueConstraint("pod", "name", name="uq_agent_name"),
 )
 

@@ -28,7 +28,8 @@ class Principal:
     """The caller. `agent_id` (`agt_…`) and `name` are set for agents only.
 
     `session_id` is set when the credential was issued to one session; `profile` is the agent's.
-    `inbox_scope` narrows a key to one inbox (AgentMail's inbox-scoped keys).
+    `inbox_scope` narrows a key to one inbox (AgentMail's inbox-scoped keys). `peer_uid` is the
+    operating-system user at the other end of a loopback socket, where that is known.
     """
 
     kind: Kind
@@ -39,6 +40,7 @@ class Principal:
     profile: str = "correspondent"
     session_id: str | None = None
     inbox_scope: str | None = None
+    peer_uid: int | None = None
 
     @property
     def is_owner(self) -> bool:

@@ -1,7 +1,7 @@
 """What every request passes before any application sees it. Pure ASGI, no buffering.
 
 In order: Host and Origin, method, token, body cap. The principal goes to
-`scope["state"]["principal"]`, the caller's OS user to `scope["state"]["peer_uid"]`. Paths open
+`scope["state"]["principal"]`, with the caller's OS user where the kernel tells it. Paths open
 without a token are compared as they stand on the wire, so no encoding of another path opens it.
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
+import dataclasses
 import traceback
 from collections.abc import Awaitable, Mapping
 from typing import Protocol
@@ -59,10 +61,10 @@ class Surface:
             await self._app(scope, exchange.receive, exchange.send)
         except PostroomError as error:
             await exchange.refuse(error)
-        except Exception:
+        except Exception:  # noqa: BLE001  (the last resort: no request ends in a stack trace)
             if exchange.too_large is None:  # else it is what the application made of our refusal to read on
                 # Formatted here: a traceback with local variables would put tokens into the log.
-                log.error("request_failed", room=_room_of(scope), traceback=traceback.format_exc())
+                log.error("request_failed", room=_room_of(scope), traceback=traceback.format_exc())  # noqa: TRY400  (said above)
             await exchange.refuse(internal_error())
 
     async def _admit(self, scope: Scope) -> None:
@@ -71,9 +73,9 @@ class Surface:
         state = scope.setdefault("state", {})
         if _is_open(scope):
             return
-        state["principal"] = await self._access.authenticate(_token_of(scope))
+        principal = await self._access.authenticate(_token_of(scope))
         peer = state.get("peer")
-        state["peer_uid"] = peer.uid if peer is not None else None
+        state["principal"] = dataclasses.replace(principal, peer_uid=peer.uid if peer is not None else None)
 
     def _cap(self, scope: Scope) -> int:
         path: bytes = scope.get("raw_path") or scope["path"].encode()
