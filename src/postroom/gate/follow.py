@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 import structlog
@@ -21,7 +21,7 @@ from postroom.gate.moves import Moves, announce_failed, note
 from postroom.model.event import DRAFT_DUE, OUTBOX_DEFERRED, OUTBOX_FAILED, OUTBOX_SENT, OUTGOING_FAILED, Event
 from postroom.model.outgoing import State, Submission
 from postroom.model.ports import Mail
-from postroom.model.principal import SYSTEM, Principal
+from postroom.model.principal import SYSTEM, Kind, Principal
 from postroom.model.request import SendKind, SendRequest
 from postroom.store.engine import Store, Tx
 
@@ -40,7 +40,7 @@ class Submits(Protocol):
 
 
 class Follow:
-    """The gate's own loop. `author` makes the principal a due draft is sent as."""
+    """The gate's own loop. `author` makes the principal of an agent's id."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Follow:
         gate: Submits,
         dispatch: Dispatch,
         moves: Moves,
-        author: Callable[[str], Principal | None],
+        author: Callable[[str], Awaitable[Principal | None]],
     ) -> None:
         self._store = store
         self._moves = moves
@@ -130,7 +130,8 @@ class Follow:
         system = dataclasses.replace(SYSTEM, pod_id=event.pod_id)
         try:
             draft = await self._mail.get_draft(system, event.inbox_id, event.ref)
-            author = self._author(draft.author)
+            owner = Principal(kind=Kind.OWNER, pod_id=event.pod_id)
+            author = owner if draft.author == Kind.OWNER.value else await self._author(draft.author)
             if author is None:
                 raise PostroomError("the draft's author is gone")
             request = SendRequest(kind=SendKind.DRAFT, inbox_id=draft.inbox_id, draft_id=draft.draft_id)

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import msgspec
 
 from postroom.errors import Conflict, Invalid, TooLarge
+from postroom.gate import quoting
 from postroom.ids import new_message_id
 from postroom.limits import MAIL_BYTES, RECIPIENTS_PER_SEND
 from postroom.mime.addresses import parse_address
 from postroom.mime.compose import compose
-from postroom.mime.reply import forward_block, quote
 from postroom.mime.threading import references_for_reply
 from postroom.model.mail import AttachmentData, Inbox, Message
 from postroom.model.ports import Mail
@@ -52,7 +52,7 @@ def content_hash(outbound: Outbound) -> str:
     return _hash(outbound)
 
 
-async def resolve(mail: Mail, principal: Principal, request: SendRequest) -> Outbound:
+async def resolve(mail: Mail, principal: Principal, request: SendRequest, *, redact: Callable[[str], str]) -> Outbound:
     """What `request` means now. Raises `NotFound`, `Invalid` or `Conflict`."""
     draft_id = request.draft_id if request.kind is SendKind.DRAFT else None
     if request.kind is SendKind.DRAFT:
@@ -65,7 +65,7 @@ async def resolve(mail: Mail, principal: Principal, request: SendRequest) -> Out
         if request.kind is SendKind.FORWARD:
             outbound = await _forward(mail, principal, inbox, request, source)
         else:
-            outbound = _reply(inbox, request, source)
+            outbound = _reply(inbox, request, source, redact)
     else:
         outbound = _new(inbox, request)
     return _checked(dataclasses.replace(outbound, draft_id=draft_id))
@@ -134,9 +134,9 @@ def _new(inbox: Inbox, request: SendRequest) -> Outbound:
     )
 
 
-def _reply(inbox: Inbox, request: SendRequest, source: Message) -> Outbound:
+def _reply(inbox: Inbox, request: SendRequest, source: Message, redact: Callable[[str], str]) -> Outbound:
     to, cc = _reply_recipients(inbox, request, source)
-    text, html = quote(source, text=request.text, html=request.html)
+    text, html = quoting.answer(source, request.text, request.html, redact=redact)
     return dataclasses.replace(
         _new(inbox, request),
         to=to,
@@ -152,7 +152,7 @@ def _reply(inbox: Inbox, request: SendRequest, source: Message) -> Outbound:
 
 
 async def _forward(mail: Mail, principal: Principal, inbox: Inbox, request: SendRequest, source: Message) -> Outbound:
-    text, html = forward_block(source, text=request.text, html=request.html)
+    text, html = quoting.forward(source, request.text, request.html)
     return dataclasses.replace(
         _new(inbox, request),
         subject=_prefixed("Fwd: ", request.subject, source),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import hmac
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import structlog
@@ -32,7 +32,7 @@ from postroom.limits import IDEMPOTENCY_S, KEY_CHARS
 from postroom.model.outgoing import Boundary, Outgoing, State, Submission
 from postroom.model.paging import Page, PageRequest, make_token, read_token, scope_of
 from postroom.model.ports import Mail, Sender
-from postroom.model.principal import Kind, Principal, require_owner
+from postroom.model.principal import Principal, require_owner
 from postroom.model.request import SendRequest
 from postroom.policy.states import FINAL, check_move
 from postroom.safety.redact import Redactor
@@ -58,20 +58,21 @@ class Gate:
         clock: Clock,
         redactor: Redactor,
         boundary: Callable[[Principal], tuple[Boundary, str]],
-        author: Callable[[str], Principal | None] | None = None,
+        author: Callable[[str], Awaitable[Principal | None]] | None = None,
         audit_key: bytes = bytes(32),
     ) -> None:
-        """`author` makes the principal of a draft's author (`owner` or an agent's id), None for one that is gone."""
+        """`author` makes the principal of an agent's id (None: it is gone), to send its scheduled drafts as it."""
         self._store = store
         self._mail = mail
         self._sender = sender
         self._clock = clock
+        self._redactor = redactor
         self._boundary = boundary
         self._expires_us = int(config.gate.expires_h * 3600 * MICROS)
         self._moves = Moves(Audit(audit_key))
         self._judge = Judge(mail, sender, config.gate, redactor)
         self._dispatch = Dispatch(store, sender, self._judge, self._moves, clock)
-        self._follow = Follow(store, mail, clock, gate=self, dispatch=self._dispatch, moves=self._moves, author=author or _author)
+        self._follow = Follow(store, mail, clock, gate=self, dispatch=self._dispatch, moves=self._moves, author=author or _nobody)
         self._turns = Turns()
 
     async def submit(
@@ -168,7 +169,7 @@ class Gate:
         await self._follow.sweep()
 
     async def _freeze(self, principal: Principal, request: SendRequest, *, key: str | None, asked: str) -> tuple[Row, _Blobs]:
-        outbound = await freeze.resolve(self._mail, principal, request)
+        outbound = await freeze.resolve(self._mail, principal, request, redact=lambda text: self._redactor.redact(text)[0])
         now = self._clock.now_us()
         fixed = freeze.fix(outbound, binds=self._sender.binds, at_us=now)
         decision = await self._judge.decide(principal, outbound)
@@ -253,10 +254,8 @@ def _seen_by(principal: Principal) -> str | None:
     return None if principal.is_owner else principal.agent_id or ""
 
 
-def _author(name: str) -> Principal | None:
-    if name == Kind.OWNER.value:
-        return Principal(kind=Kind.OWNER)
-    return Principal(kind=Kind.AGENT, agent_id=name)
+async def _nobody(agent_id: str) -> Principal | None:
+    return None
 
 
 def _submission(row: Row, *, repeated: bool = False) -> Submission:

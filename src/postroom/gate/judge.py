@@ -59,10 +59,8 @@ class Judge:
 
     def _secrets(self, outbound: Outbound) -> tuple[str, ...]:
         names = [entry.filename for entry in outbound.attachments]
-        found: dict[str, None] = {}
-        for text in (outbound.subject, outbound.text, outbound.html, *names):
-            found |= dict.fromkeys(self._redactor.kinds(text or ""))
-        return tuple(found)
+        texts = (outbound.subject, outbound.text, outbound.html, *names)
+        return tuple(dict.fromkeys(span.kind for text in texts if text for span in self._redactor.find(text)))
 
 
 def _covered(entries: Sequence[str], address: str) -> bool:
