@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -190,8 +193,16 @@ class Authenticated:
         await self.app({**scope, "state": state}, receive, send)
 
 
+@functools.cache
+def application() -> FastAPI:
+    """Built once: making the routes costs more than a test. Each test puts its own door into it."""
+    shelf = Shelf()
+    return v0_app(mail=shelf, gate=Counter(), access=None, signer=Links(), clock=Clock(), domains=shelf.domains)
+
+
 def mounted(shelf: Shelf, gate: Counter, principal: Principal | None = OWNER) -> httpx.AsyncClient:
-    app = v0_app(mail=shelf, gate=gate, access=None, signer=Links(), clock=Clock(), domains=shelf.domains)
+    app = application()
+    app.state.door = dataclasses.replace(app.state.door, mail=shelf, gate=gate)
     surface = Authenticated(Starlette(routes=[Mount("/v0", app)]), principal)
     transport = httpx.ASGITransport(app=surface, raise_app_exceptions=False)
     return httpx.AsyncClient(transport=transport, base_url="http://house/v0/")

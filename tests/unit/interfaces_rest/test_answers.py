@@ -74,9 +74,9 @@ async def test_a_threads_attachment_is_found_in_its_message(client: httpx.AsyncC
 
 
 async def test_labels_are_changed_by_text_or_list(client: httpx.AsyncClient, shelf) -> None:
-    answer = await client.patch(f"{INBOX}/messages/%3Ca%3E", json={"add_labels": " Done ", "remove_labels": ["unread"]})
-    assert answer.json() == {"message_id": "<a>", "labels": ["received", "done"]}
-    assert shelf.seen["update_message"][2:] == (("done",), ("unread",))
+    answer = await client.patch(f"{INBOX}/messages/%3Ca%3E", json={"add_labels": "Done", "remove_labels": ["unread"]})
+    assert answer.json() == {"message_id": "<a>", "labels": ["received", "Done"]}
+    assert shelf.seen["update_message"][2:] == (("Done",), ("unread",))
     assert (await client.patch(f"{INBOX}/messages/%3Ca%3E", json={})).status_code == 400
 
 

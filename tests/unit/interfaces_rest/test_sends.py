@@ -53,7 +53,7 @@ async def test_nulls_in_a_send_mean_absent(client: httpx.AsyncClient, gate) -> N
         ({"to": ["a@b.example"], "attachments": [{"content": "YQ==", "url": "https://x.example"}]}, ["attachments"]),
         ({"to": 7}, ["to", "str"]),
         ({"to": "a@b.example", "subject": ["x"]}, ["subject"]),
-        ({"to": "a@b.example", "labels": ["x" * 257]}, ["labels"]),
+        ({"to": "a@b.example", "labels": "x"}, ["labels"]),
     ],
 )
 async def test_a_wrong_send_is_refused_and_not_submitted(client: httpx.AsyncClient, gate, body: Any, path: list[str]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from postroom.clock import Clock
-from postroom.interfaces.rest import drafts, errors, inboxes, messages, threads
+from postroom.interfaces.rest import account, drafts, errors, inboxes, messages, threads
 from postroom.interfaces.rest.door import Door, Gate, Signer
 from postroom.interfaces.rest.paths import RawSegments
 from postroom.interfaces.rest.routing import PROBLEMS
@@ -35,6 +35,7 @@ def v0_app(*, mail: Mail, gate: Gate, access: Any, signer: Signer, clock: Clock,
 
 
 def _routes(app: FastAPI) -> None:
+    app.include_router(account.routes)
     app.include_router(inboxes.routes)
     app.include_router(messages.routes)
     app.include_router(inboxes.routes, prefix=POD, dependencies=IN_POD)

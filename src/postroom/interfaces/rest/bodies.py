@@ -11,12 +11,11 @@ from pydantic import BaseModel, Field, FiniteFloat, StrictBool, StrictInt, Stric
 
 from postroom.errors import Invalid, Refused
 from postroom.interfaces.rest.params import invalid, moment
-from postroom.limits import DISPLAY_NAME_CHARS, KEY_CHARS, LABEL_CHARS
+from postroom.limits import DISPLAY_NAME_CHARS, KEY_CHARS
 from postroom.model.mail import AttachmentData, DraftFields, NewInbox
 from postroom.model.request import SendKind, SendRequest
 
-Addresses = str | list[str] | None
-Labels = str | list[str] | None
+Several = str | list[str] | None
 ClientId = Annotated[str, Field(pattern=rf"^[A-Za-z0-9._~-]{{1,{KEY_CHARS}}}$")]
 DisplayName = Annotated[str, Field(max_length=DISPLAY_NAME_CHARS, pattern=r'^[^()<>@,;:\\"\[\]\x00-\x1f\x7f]*$')]
 Value = StrictStr | StrictBool | StrictInt | FiniteFloat
@@ -88,10 +87,10 @@ class Send(BaseModel):
     """A message to send or forward."""
 
     labels: list[str] | None = None
-    reply_to: Addresses = None
-    to: Addresses = None
-    cc: Addresses = None
-    bcc: Addresses = None
+    reply_to: Several = None
+    to: Several = None
+    cc: Several = None
+    bcc: Several = None
     subject: str | None = None
     text: str | None = None
     html: str | None = None
@@ -114,7 +113,7 @@ class Send(BaseModel):
             subject=self.subject,
             text=self.text,
             html=self.html,
-            labels=labels(self.labels),
+            labels=several(self.labels),
             attachments=_data(self.attachments),
             headers=self.headers or {},
         )
@@ -137,7 +136,7 @@ class ReplyAll(BaseModel):
     """A reply to everyone; recipients and subject are derived, passed ones ignored."""
 
     labels: list[str] | None = None
-    reply_to: Addresses = None
+    reply_to: Several = None
     text: str | None = None
     html: str | None = None
     attachments: list[SendAttachment] | None = None
@@ -151,10 +150,10 @@ class ReplyAll(BaseModel):
 
 class CreateDraft(BaseModel):
     labels: list[str] | None = None
-    reply_to: Addresses = None
-    to: Addresses = None
-    cc: Addresses = None
-    bcc: Addresses = None
+    reply_to: Several = None
+    to: Several = None
+    cc: Several = None
+    bcc: Several = None
     subject: str | None = None
     text: str | None = None
     html: str | None = None
@@ -179,7 +178,7 @@ class CreateDraft(BaseModel):
             subject=self.subject,
             text=self.text,
             html=self.html,
-            labels=labels(self.labels),
+            labels=several(self.labels),
             attachments=_data(self.attachments),
             in_reply_to=self.in_reply_to,
             forward_of=self.forward_of,
@@ -192,11 +191,11 @@ class CreateDraft(BaseModel):
 class UpdateLabels(BaseModel):
     """Labels to add and remove; one of both is required."""
 
-    add_labels: Labels = None
-    remove_labels: Labels = None
+    add_labels: Several = None
+    remove_labels: Several = None
 
     def pair(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        add, remove = labels(self.add_labels), labels(self.remove_labels)
+        add, remove = several(self.add_labels), several(self.remove_labels)
         if not add and not remove:
             raise invalid("add_labels", "give add_labels or remove_labels", "required")
         return add, remove
@@ -205,25 +204,25 @@ class UpdateLabels(BaseModel):
 class SendDraft(BaseModel):
     """Labels for the message the draft becomes."""
 
-    add_labels: Labels = None
-    remove_labels: Labels = None
+    add_labels: Several = None
+    remove_labels: Several = None
 
 
 class UpdateDraft(BaseModel):
     """A field that is absent is kept, null clears it."""
 
-    reply_to: Addresses = None
-    to: Addresses = None
-    cc: Addresses = None
-    bcc: Addresses = None
+    reply_to: Several = None
+    to: Several = None
+    cc: Several = None
+    bcc: Several = None
     subject: str | None = None
     text: str | None = None
     html: str | None = None
     send_at: str | None = None
     add_attachments: list[SendAttachment] | None = None
     remove_attachments: list[str] | None = None
-    add_labels: Labels = None
-    remove_labels: Labels = None
+    add_labels: Several = None
+    remove_labels: Several = None
 
     def changes(self) -> dict[str, Any]:
         given = {name: getattr(self, name) for name in _CLEARABLE if name in self.model_fields_set}
@@ -235,8 +234,8 @@ class UpdateDraft(BaseModel):
         lists = {
             "add_attachments": _data(self.add_attachments),
             "remove_attachments": tuple(self.remove_attachments or ()),
-            "add_labels": labels(self.add_labels),
-            "remove_labels": labels(self.remove_labels),
+            "add_labels": several(self.add_labels),
+            "remove_labels": several(self.remove_labels),
         }
         return given | {name: value for name, value in lists.items() if value}
 
@@ -255,19 +254,10 @@ class BatchUpdate(UpdateLabels):
         return _distinct(self.message_ids)
 
 
-def several(value: Addresses) -> tuple[str, ...]:
-    """One address or a list of them, as a tuple without empty entries."""
+def several(value: Several) -> tuple[str, ...]:
+    """One text or a list of them, as a tuple without empty entries."""
     entries = [value] if isinstance(value, str) else value or []
     return tuple(entry for entry in entries if entry.strip())
-
-
-def labels(value: Labels) -> tuple[str, ...]:
-    """Labels trimmed, in lower case, each once. Raises `Invalid` on an empty or over-long one."""
-    entries = [value] if isinstance(value, str) else value or []
-    clean = tuple(dict.fromkeys(entry.strip().lower() for entry in entries))
-    if any(not 1 <= len(entry) <= LABEL_CHARS for entry in clean):
-        raise invalid("labels", f"a label has 1 to {LABEL_CHARS} characters")
-    return clean
 
 
 def _data(rows: Sequence[SendAttachment] | None) -> tuple[AttachmentData, ...]:

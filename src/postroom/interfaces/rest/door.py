@@ -53,6 +53,10 @@ class Door:
             raise NotFound(not_offered(what))
         return cast("Callable[..., Awaitable[Any]]", found)
 
+    async def address(self, caller: Principal, inbox_id: str) -> str:
+        """The inbox's id as the office writes it, whatever the case it was asked for in."""
+        return (await self.mail.get_inbox(caller, inbox_id)).inbox_id
+
     def link(self, request: Request, *parts: str) -> dict[str, str]:
         """`download_url` and `expires_at` for the bytes named by `parts`."""
         url, expires = self.signer.url(str(request.base_url).removesuffix("v0/"), "/".join(parts))

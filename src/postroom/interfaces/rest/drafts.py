@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import Request
 
 from postroom.errors import NotFound
-from postroom.interfaces.rest.bodies import CreateDraft, SendDraft, UpdateDraft, labels
+from postroom.interfaces.rest.bodies import CreateDraft, SendDraft, UpdateDraft, several
 from postroom.interfaces.rest.door import Caller, Here
 from postroom.interfaces.rest.params import DraftFilter, IdempotencyKey, Paged
 from postroom.interfaces.rest.routing import router
@@ -68,7 +68,7 @@ async def send_draft(
         kind=SendKind.DRAFT,
         inbox_id=inbox_id,
         draft_id=draft_id,
-        add_labels=labels(wish.add_labels),
-        remove_labels=labels(wish.remove_labels),
+        add_labels=several(wish.add_labels),
+        remove_labels=several(wish.remove_labels),
     )
     return await submit(here, caller, request, key)

@@ -96,7 +96,7 @@ async def delete_message(here: Here, caller: Caller, inbox_id: str, message_id: 
 @routes.get("/{message_id:segment}/raw")
 async def get_raw_message(request: Request, here: Here, caller: Caller, inbox_id: str, message_id: str) -> RawLink:
     raw = await here.mail.get_raw(caller, inbox_id, message_id)
-    link = here.link(request, "raw", inbox_id, message_id)
+    link = here.link(request, "raw", await here.address(caller, inbox_id), message_id)
     return RawLink(message_id=message_id, size=len(raw.content), **link)
 
 
@@ -105,7 +105,8 @@ async def get_message_attachment(
     *, request: Request, here: Here, caller: Caller, inbox_id: str, message_id: str, attachment_id: str
 ) -> AttachmentLink:
     row, _ = await here.mail.get_attachment(caller, inbox_id, message_id, attachment_id)
-    return AttachmentLink.linked(row, here.link(request, "attachment", inbox_id, message_id, row.attachment_id))
+    address = await here.address(caller, inbox_id)
+    return AttachmentLink.linked(row, here.link(request, "attachment", address, message_id, row.attachment_id))
 
 
 @routes.post("/{message_id:segment}/reply")

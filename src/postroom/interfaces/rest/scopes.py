@@ -26,12 +26,14 @@ def in_inbox(inbox_id: str) -> None:
     """Declares the path parameter of a router included under `INBOX`."""
 
 
-def in_pod(caller: Caller, pod_id: str) -> None:
+def in_pod(caller: Caller, pod_id: str) -> str:
     """Lets through the caller's pod, the one there is. Raises `NotFound` for any other."""
     if pod_id not in (caller.pod_id, DEFAULT_POD):
         raise NotFound("Pod not found", fix="list pods to see the one there is")
+    return pod_id
 
 
 Within = Annotated[str | None, Depends(_within)]
+InPod = Annotated[str, Depends(in_pod)]
 IN_INBOX: Final = [Depends(in_inbox)]
 IN_POD: Final = [Depends(in_pod)]
