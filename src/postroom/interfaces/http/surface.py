@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import dataclasses
 import traceback
 from collections.abc import Awaitable, Mapping
 from typing import Protocol
