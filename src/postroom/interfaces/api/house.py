@@ -1,0 +1,45 @@
+"""`/api/sessions`, `/api/audit`, `/api/health`: what goes on in the house."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from postroom.clock import to_iso
+from postroom.errors import Invalid
+from postroom.interfaces.api.rooms import Rooms
+from postroom.interfaces.api.wire import answer, caller, integer, notice_shape, session_shape
+
+
+def routes(rooms: Rooms) -> list[Route]:
+    """The routes on sessions, audit and health."""
+
+    async def sessions(request: Request) -> Response:
+        return answer({"sessions": [session_shape(row) for row in await rooms.sessions.list(caller(request))]})
+
+    async def pending(request: Request) -> Response:
+        notices = await rooms.sessions.pending(caller(request), request.path_params["id"], integer(request, "ack"))
+        return answer({"session_id": request.path_params["id"], "notices": [notice_shape(notice) for notice in notices]})
+
+    async def wake(request: Request) -> Response:
+        return answer({"woken": await rooms.sessions.wake(caller(request), request.path_params["id"])})
+
+    async def audit(request: Request) -> Response:
+        outgoing_id = request.query_params.get("outgoing")
+        if not outgoing_id:
+            message = "say whose history: ?outgoing=out_…"
+            raise Invalid(message, errors=[{"path": ["outgoing"], "message": message, "code": "missing"}])
+        entries = await rooms.gate.history(caller(request), outgoing_id)
+        return answer({"entries": [{**entry, "at": to_iso(entry["at"])} for entry in entries]})
+
+    async def health(request: Request) -> Response:
+        return answer(await rooms.health(caller(request)))
+
+    return [
+        Route("/api/sessions", sessions, methods=["GET"]),
+        Route("/api/sessions/{id}/pending", pending, methods=["GET"]),
+        Route("/api/sessions/{id}/wake", wake, methods=["POST"]),
+        Route("/api/audit", audit, methods=["GET"]),
+        Route("/api/health", health, methods=["GET"]),
+    ]
