@@ -1,0 +1,156 @@
+"""The loop that reads queued mail and writes it to inboxes.
+
+An attempt is counted in the store before the mail is read, so a mail that takes the process down
+is known by its count at the next start. Fresh mail goes in batches, in order of arrival; a mail that
+failed goes alone, after the fresh ones. After the third failure it is delivered as `unparseable`:
+its raw bytes, and the few headers that can be said of it. Nothing that was accepted is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+import structlog
+from sqlalchemy import bindparam, select, update
+
+from postroom.errors import StorageFailure
+from postroom.limits import BLOB_INLINE_BYTES, INGEST_ATTEMPTS
+from postroom.office import tables as t
+from postroom.office.arrival import Queued, deliver, queued
+from postroom.office.content import Content, bare_content
+from postroom.office.parsing import ContentReader
+from postroom.office.rows import key_list
+from postroom.store.engine import Store
+from postroom.store.statement import sql
+from postroom.store.transaction import Reader, Tx
+
+BATCH: Final = 32  # mails per transaction: bounds how long a commit of new mail waits behind it
+IDLE_S: Final = 30.0
+PARKED: Final = 10  # attempts after which a mail waits for a person: not even its bare form could be written
+_RETRY_S: Final = 1.0
+
+_NEXT = sql(
+    select(
+        t.intake.c.id,
+        t.intake.c.blob,
+        t.intake.c.mail_from,
+        t.intake.c.rcpt_to,
+        t.intake.c.origin,
+        t.intake.c.size,
+        t.intake.c.attempts,
+        t.intake.c.received_at,
+    )
+    .where(t.intake.c.attempts < PARKED)
+    .order_by(t.intake.c.attempts, t.intake.c.id)
+    .limit(bindparam("most"))
+)
+_COUNT = sql(update(t.intake).where(t.intake.c.id.in_(key_list("keys"))).values(attempts=t.intake.c.attempts + 1))
+
+log = structlog.get_logger("postroom.office")
+
+
+class Ingest:
+    """Takes mail off the intake queue until told to stop."""
+
+    def __init__(self, store: Store, reader: ContentReader) -> None:
+        self._store = store
+        self._reader = reader
+        self._wake = asyncio.Event()
+
+    def wake(self) -> None:
+        """There may be mail in the queue."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Until cancelled. A mail being read when that happens stays in the queue."""
+        self._wake.set()
+        while True:
+            try:
+                await asyncio.wait_for(self._wake.wait(), IDLE_S)
+            except TimeoutError:
+                self._reader.close()  # its worker, if one was started
+            self._wake.clear()
+            await self._drain()
+
+    async def _drain(self) -> None:
+        try:
+            while await self.step():
+                pass
+        except StorageFailure as problem:
+            log.warning("ingest_waits", reason=problem.code)
+            await self._store.until_accepting()
+            await asyncio.sleep(_RETRY_S)
+            self._wake.set()
+
+    async def step(self) -> int:
+        """Take the next batch through; answers how many mails it held."""
+        if not self._store.read_now(_any_queued):
+            return 0
+        mails = await self._store.write(_take)
+        read = [(mail, content) for mail in mails if (content := await self._read(mail)) is not None]
+        if read:
+            await self._deliver(read)
+        return len(mails)
+
+    async def _read(self, mail: Queued) -> Content | None:
+        """The mail's content; None when it failed and has attempts left."""
+        raw = await self._raw(mail)
+        if mail.attempts <= INGEST_ATTEMPTS:
+            try:
+                content = await self._reader.read(raw)
+            except Exception as problem:  # noqa: BLE001 - any failure of a reader is an attempt
+                log.warning("mail_not_read", intake=mail.key, attempt=mail.attempts, reason=type(problem).__name__)
+                if mail.attempts < INGEST_ATTEMPTS:
+                    return None
+            else:
+                await asyncio.sleep(0)  # others use the loop between two mails
+                return content
+        return bare_content(raw)
+
+    async def _raw(self, mail: Queued) -> bytes:
+        def get(reader: Reader) -> bytes:
+            return self._store.blobs.get_in(reader, mail.blob)
+
+        return self._store.read_now(get) if mail.size <= BLOB_INLINE_BYTES else await self._store.read(get)
+
+    async def _deliver(self, read: Sequence[tuple[Queued, Content]]) -> None:
+        """One commit for the batch; if that fails for another reason than the disk, one for each."""
+        try:
+            await self._store.write(lambda tx: _deliver_all(tx, self._store, read))
+        except StorageFailure:
+            raise
+        except Exception as problem:
+            if len(read) > 1:
+                for entry in read:
+                    await self._deliver([entry])
+                return
+            mail, content = read[0]
+            log.exception("mail_not_delivered", intake=mail.key, attempt=mail.attempts, reason=type(problem).__name__)
+            if mail.attempts >= INGEST_ATTEMPTS and content.findings[:1] != _BARE:
+                await self._deliver([(mail, bare_content(await self._raw(mail)))])
+
+
+_BARE: Final = bare_content(b"").findings
+
+
+def _any_queued(reader: Reader) -> bool:
+    return reader.one(_NEXT, most=1) is not None
+
+
+def _take(tx: Tx) -> list[Queued]:
+    """The next batch, its attempts counted: fresh mails together, one that failed before alone."""
+    rows = tx.all(_NEXT, most=BATCH)
+    batch = [row for row in rows if row[6] == 0] or rows[:1]
+    tx.run(_COUNT, keys=[row[0] for row in batch])
+    return [queued(_counted(row)) for row in batch]
+
+
+def _counted(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (*row[:6], row[6] + 1, row[7])
+
+
+def _deliver_all(tx: Tx, store: Store, read: Sequence[tuple[Queued, Content]]) -> None:
+    for mail, content in read:
+        deliver(tx, store, mail, content)

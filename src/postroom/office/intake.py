@@ -1,0 +1,131 @@
+"""Mail in, up to the 250: who may be written to, whose name may not be borrowed, and one commit.
+
+`accept` stores the bytes as they came and the envelope, nothing else; reading them is `ingest`'s.
+When it returns, the mail is on disk. Mail that comes in by SMTP is from outside whatever its From
+says, so one of our own domains there is refused (this also refuses a list that reflects our own
+posts back). The scan for that is bounded and reads no body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlalchemy import and_, bindparam, select
+
+from postroom.config import Config
+from postroom.errors import Invalid, Refused, TooLarge
+from postroom.limits import MAIL_BYTES
+from postroom.mime.parse import scan_from
+from postroom.model.principal import DEFAULT_POD
+from postroom.office import tables as t
+from postroom.office.desk import insert_into
+from postroom.office.rows import to_json
+from postroom.store.engine import Store
+from postroom.store.statement import sql
+from postroom.store.transaction import Tx
+
+_COLUMNS = ("pod", "blob", "mail_from", "rcpt_to", "peer", "origin", "size", "attempts", "received_at")
+_INSERT = insert_into(t.intake, _COLUMNS)
+_TAKES_MAIL = sql(select(t.inbox.c.id).where(and_(t.inbox.c.address == bindparam("address"), t.inbox.c.status == "active")))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope:
+    """What SMTP said about a mail. `mail_from` is "" for the null sender `<>`."""
+
+    mail_from: str
+    rcpt_to: tuple[str, ...]
+    peer: str = ""
+    authenticated: str | None = None
+    origin: Literal["smtp", "local"] = "smtp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntakeResult:
+    """The mail is stored and queued under these ids."""
+
+    ids: tuple[int, ...]
+
+
+class Intake:
+    """The door's side of arriving mail."""
+
+    def __init__(self, store: Store, config: Config) -> None:
+        self._store = store
+        self._domains = frozenset(domain.lower() for domain in config.office.domains)
+        self._wake: Callable[[], None] = _nobody
+
+    def on_mail(self, wake: Callable[[], None]) -> None:
+        """Call `wake` on the loop after each commit that queued mail."""
+        self._wake = wake
+
+    def knows(self, address: str) -> bool:
+        """True when an active inbox has exactly this address; quick enough for every RCPT."""
+        name = address.lower()
+        return self._store.read_now(lambda reader: reader.one(_TAKES_MAIL, address=name)) is not None
+
+    async def accept(self, envelope: Envelope, raw: bytes) -> IntakeResult:
+        """Store a mail for its recipients. Raises `Refused`, `Invalid`, `TooLarge`, `StorageFailure`; else it is on disk."""
+        self.check(envelope, raw)
+        sha = await self._store.blobs.put(raw)
+        now = self._store.clock.now_us()
+
+        def store_mail(tx: Tx) -> int:
+            self._store.blobs.link(tx, sha, raw)
+            tx.after_commit(self._wake)
+            return queue_mail(tx, sha=sha, size=len(raw), envelope=envelope, at=now)
+
+        return IntakeResult(ids=(await self._store.write(store_mail),))
+
+    def check(self, envelope: Envelope, raw: bytes) -> None:
+        """Raises for a mail that may not come in."""
+        if not envelope.rcpt_to:
+            raise Invalid("a mail needs at least one recipient")
+        if len(raw) > MAIL_BYTES:
+            raise TooLarge(f"a mail has at most {MAIL_BYTES} bytes")
+        if envelope.authenticated is not None or envelope.origin == "local":
+            return
+        if _domain(envelope.mail_from) in self._domains:
+            raise _borrowed("the sender of the envelope (MAIL FROM)", _domain(envelope.mail_from))
+        for address in scan_from(raw):
+            if _domain(address) in self._domains:
+                raise _borrowed("the From header", _domain(address))
+
+
+def queue_mail(tx: Tx, *, sha: str, size: int, envelope: Envelope, at: int) -> int:
+    """Put a mail whose bytes are stored into the queue; answers its id."""
+    return tx.insert(
+        _INSERT,
+        pod=DEFAULT_POD,
+        blob=sha,
+        mail_from=envelope.mail_from,
+        rcpt_to=to_json(envelope.rcpt_to),
+        peer=envelope.peer,
+        origin=envelope.origin,
+        size=size,
+        attempts=0,
+        received_at=at,
+    )
+
+
+def local_recipients(addresses: Sequence[str], domains: Sequence[str]) -> tuple[str, ...]:
+    """Those of `addresses` that are delivered inside, lower-cased."""
+    return tuple(dict.fromkeys(address.lower() for address in addresses if _domain(address) in domains))
+
+
+def _domain(address: str) -> str:
+    return address.rpartition("@")[2].rstrip(">").rstrip(".").lower()
+
+
+def _borrowed(where: str, domain: str) -> Refused:
+    return Refused(
+        f"{where} names {domain}, a domain delivered here; mail from outside may not use it",
+        code="local_domain_from_outside",
+        fix="agents send through their tools or the HTTP API, which know who they are",
+    )
+
+
+def _nobody() -> None:
+    """Until ingest runs, queued mail waits."""

@@ -1,0 +1,105 @@
+"""Where a mail is read: small ones at once, large ones in a worker process with a time and memory limit.
+
+The worker is started when the first large mail comes, and again after it died or ran out of time.
+A failure here is an exception for `ingest` to count; the process that answers SMTP and HTTP is not
+touched by what a mail does to its reader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import resource
+import signal
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Final, Protocol
+
+from postroom.limits import MIB, PARSE_WORKER_BYTES, PARSE_WORKER_S
+from postroom.office.content import Content, read_content
+
+_WORKER_MEMORY: Final = 2048 * MIB
+
+
+class ContentReader(Protocol):
+    """Reads a mail's bytes; any exception is a failed attempt."""
+
+    async def read(self, raw: bytes) -> Content: ...
+
+    def close(self) -> None: ...
+
+
+class ParseFailure(Exception):
+    """The worker died, or did not answer in time."""
+
+
+class SplitReader:
+    """Reads small mails here and large ones in the worker."""
+
+    def __init__(self, *, limit: int = PARSE_WORKER_BYTES, timeout_s: float = PARSE_WORKER_S) -> None:
+        self._limit = limit
+        self._timeout_s = timeout_s
+        self._worker: _Worker | None = None
+
+    async def read(self, raw: bytes) -> Content:
+        if len(raw) <= self._limit:
+            return read_content(raw)
+        if self._worker is None:
+            self._worker = _Worker()
+        try:
+            return await asyncio.to_thread(self._worker.read, raw, self._timeout_s)
+        except ParseFailure:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the worker, if there is one; the next large mail starts another."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.close()
+
+
+class _Worker:
+    """One process that answers one mail at a time over a pipe."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        self._pipe: Connection = ours
+        self._process: BaseProcess = context.Process(target=_serve, args=(theirs,), daemon=True, name="postroom-parse")
+        self._process.start()
+        theirs.close()
+
+    def read(self, raw: bytes, timeout_s: float) -> Content:
+        """Blocking: call in a thread."""
+        try:
+            self._pipe.send_bytes(raw)
+            if not self._pipe.poll(timeout_s):
+                raise ParseFailure(f"no answer within {timeout_s:g} s")
+            answer = self._pipe.recv()
+        except (EOFError, OSError) as problem:
+            raise ParseFailure("the worker died") from problem
+        if isinstance(answer, Content):
+            return answer
+        raise ParseFailure(str(answer))
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.join()
+        self._pipe.close()
+
+
+def _serve(pipe: Connection) -> None:
+    """The worker's main loop: bytes in, `Content` or the name of what went wrong out."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
+    resource.setrlimit(resource.RLIMIT_AS, (_WORKER_MEMORY, _WORKER_MEMORY))
+    while True:
+        try:
+            raw = pipe.recv_bytes()
+        except EOFError:
+            return
+        try:
+            answer: Content | str = read_content(raw)
+        except Exception as problem:  # noqa: BLE001 - whatever the mail does is the answer
+            answer = type(problem).__name__
+        pipe.send(answer)

@@ -1,0 +1,274 @@
+"""The office's tables: what is kept of an agent's email. Queries stand beside the verb that runs them.
+
+Integers are keys inside; the contract's ids (an address, a Message-ID, UUIDs) are columns. Lists and
+maps are JSON text. `fold_*` columns hold case-folded text for substring filters, so that case-blind
+means the same on every engine. Raw mail lies in the store's blobs; a row keeps its SHA-256.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Index, Table, Text, UniqueConstraint
+
+from postroom.store.schema import Key, metadata
+
+
+def _key() -> Column[int]:
+    return Column("id", Key, primary_key=True, autoincrement=True)
+
+
+def _text(name: str, *, null: bool = False) -> Column[str]:
+    return Column(name, Text, nullable=null)
+
+
+def _number(name: str, *, null: bool = False) -> Column[int]:
+    return Column(name, BigInteger, nullable=null)
+
+
+inbox = Table(
+    "inbox",
+    metadata,
+    _key(),
+    _text("pod"),
+    _text("address"),
+    _text("display_name", null=True),
+    _text("client_id", null=True),
+    _text("status"),
+    _text("metadata"),
+    _text("owner_agent", null=True),
+    _number("created_at"),
+    _number("updated_at"),
+    UniqueConstraint("address", name="uq_inbox_address"),
+    UniqueConstraint("pod", "client_id", name="uq_inbox_client_id"),
+    Index("ix_inbox_owner", "owner_agent"),
+)
+
+thread = Table(
+    "thread",
+    metadata,
+    _key(),
+    _text("pod"),
+    _number("inbox"),
+    _text("uuid"),
+    _text("subject", null=True),
+    _text("preview", null=True),
+    _text("senders"),
+    _text("recipients"),
+    _text("fold_senders"),
+    _text("fold_recipients"),
+    _text("fold_subject"),
+    _text("last_message_id"),
+    _number("message_count"),
+    _number("size"),
+    _number("timestamp"),
+    _number("received_at", null=True),
+    _number("sent_at", null=True),
+    _number("created_at"),
+    _number("updated_at"),
+    UniqueConstraint("uuid", name="uq_thread_uuid"),
+    Index("ix_thread_received", "inbox", "received_at", "id"),
+    Index("ix_thread_timestamp", "inbox", "timestamp", "id"),
+)
+
+message = Table(
+    "message",
+    metadata,
+    _key(),
+    _text("pod"),
+    _number("inbox"),
+    _number("thread"),
+    _text("public_id"),
+    _text("rfc_id", null=True),
+    _text("outgoing_id", null=True),
+    _number("received"),  # 1: it came in; 0: we sent it
+    _number("hidden"),  # bits of labels.HIDDEN, for listings
+    _number("timestamp"),
+    _number("dated_at", null=True),  # the sender's Date, which may say anything
+    _text("from_"),
+    _text("to_"),
+    _text("cc"),
+    _text("bcc"),
+    _text("reply_to"),
+    _text("fold_from"),
+    _text("fold_recipients"),
+    _text("fold_subject"),
+    _text("subject", null=True),
+    _text("preview", null=True),
+    _text("text", null=True),
+    _text("html", null=True),
+    _text("extracted_text", null=True),
+    _text("text_source"),
+    _text("in_reply_to", null=True),
+    _text("refs"),
+    _text("headers"),
+    _text("findings"),
+    _text("blob"),
+    _number("size"),
+    _text("mail_from"),
+    _number("created_at"),
+    _number("updated_at"),
+    UniqueConstraint("inbox", "public_id", name="uq_message_public_id"),
+    UniqueConstraint("outgoing_id", name="uq_message_outgoing_id"),
+    Index("ix_message_inbox", "inbox", "timestamp", "id"),
+    Index("ix_message_thread", "thread", "timestamp", "id"),
+    Index("ix_message_blob", "blob"),
+)
+
+message_alias = Table(
+    "message_alias",
+    metadata,
+    Column("inbox", BigInteger, primary_key=True, autoincrement=False),
+    Column("rfc_id", Text, primary_key=True),
+    Column("message", BigInteger, primary_key=True, autoincrement=False),
+    Index("ix_message_alias_message", "message"),
+)
+
+message_label = Table(
+    "message_label",
+    metadata,
+    Column("message", BigInteger, primary_key=True, autoincrement=False),
+    Column("label", Text, primary_key=True),
+    _number("inbox"),
+    _number("thread"),
+    _number("timestamp"),
+    Index("ix_message_label_inbox", "inbox", "label", "timestamp", "message"),
+    Index("ix_message_label_thread", "thread", "label"),
+)
+
+attachment = Table(
+    "attachment",
+    metadata,
+    _key(),
+    _text("pod"),
+    _number("message"),
+    _number("thread"),
+    _text("uuid"),
+    _number("place"),  # which of the mail's attachments, counted from 0
+    _text("filename", null=True),
+    _text("content_type", null=True),
+    _text("disposition", null=True),
+    _text("content_id", null=True),
+    _number("size"),
+    Index("ix_attachment_message", "message"),
+    Index("ix_attachment_thread", "thread"),
+)
+
+draft = Table(
+    "draft",
+    metadata,
+    _key(),
+    _text("pod"),
+    _number("inbox"),
+    _text("uuid"),
+    _text("client_id", null=True),
+    _text("author"),
+    _text("to_"),
+    _text("cc"),
+    _text("bcc"),
+    _text("reply_to"),
+    _text("subject", null=True),
+    _text("text", null=True),
+    _text("html", null=True),
+    _text("preview", null=True),
+    _text("in_reply_to", null=True),
+    _text("forward_of", null=True),
+    _number("reply_all"),
+    _text("refs"),
+    _number("send_at", null=True),
+    _text("send_status", null=True),
+    _number("created_at"),
+    _number("updated_at"),
+    UniqueConstraint("uuid", name="uq_draft_uuid"),
+    UniqueConstraint("inbox", "client_id", name="uq_draft_client_id"),
+    Index("ix_draft_inbox", "inbox", "updated_at", "id"),
+    Index("ix_draft_due", "send_status", "send_at"),
+)
+
+draft_label = Table(
+    "draft_label",
+    metadata,
+    Column("draft", BigInteger, primary_key=True, autoincrement=False),
+    Column("label", Text, primary_key=True),
+)
+
+draft_attachment = Table(
+    "draft_attachment",
+    metadata,
+    _key(),
+    _text("pod"),
+    _number("draft"),
+    _text("uuid"),
+    _text("filename", null=True),
+    _text("content_type", null=True),
+    _text("disposition", null=True),
+    _text("content_id", null=True),
+    _number("size"),
+    _text("blob"),
+    Index("ix_draft_attachment_draft", "draft"),
+    Index("ix_draft_attachment_blob", "blob"),
+)
+
+intake = Table(
+    "intake",
+    metadata,
+    _key(),
+    _text("pod"),
+    _text("blob"),
+    _text("mail_from"),
+    _text("rcpt_to"),
+    _text("peer"),
+    _text("origin"),  # smtp | local
+    _number("size"),
+    _number("attempts"),
+    _number("received_at"),
+    Index("ix_intake_queue", "attempts", "id"),
+)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    _key(),
+    _text("pod"),
+    _text("outgoing_id"),
+    _number("message"),
+    _text("mail_from"),
+    _text("rcpt_to"),  # all recipients of the envelope, as the digest covers them
+    _text("pending"),  # external recipients still to be served
+    _text("failed"),  # address → the answer that settled it
+    _text("blob"),
+    _text("digest"),
+    _text("state"),  # queued | trying | sent | failed
+    _number("attempts"),
+    _number("next_at"),
+    _text("last_error", null=True),
+    _number("possible_duplicate"),
+    _number("created_at"),
+    _number("updated_at"),
+    UniqueConstraint("outgoing_id", name="uq_outbox_outgoing_id"),
+    Index("ix_outbox_due", "state", "next_at"),
+    Index("ix_outbox_blob", "blob"),
+)
+
+list_entry = Table(
+    "list_entry",
+    metadata,
+    _key(),
+    _text("pod"),
+    _number("inbox"),  # 0: the whole pod
+    _text("direction"),  # send | receive | reply
+    _text("type"),  # allow | block
+    _text("entry"),
+    _text("reason", null=True),
+    _number("created_at"),
+    UniqueConstraint("pod", "inbox", "direction", "entry", name="uq_list_entry_entry"),
+)
+
+suppression = Table(
+    "suppression",
+    metadata,
+    _key(),
+    _text("pod"),
+    _text("address"),
+    _text("reason"),
+    _number("created_at"),
+    UniqueConstraint("pod", "address", name="uq_suppression_address"),
+)

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import pytest
+
+from postroom.config import Config
+from postroom.errors import Invalid, Refused
+from postroom.office.content import Content
+from postroom.office.ingest import Ingest
+from postroom.office.intake import Envelope, Intake
+
+from .conftest import ALL, FIRST, OWNER, House, letter
+
+
+async def test_an_accepted_mail_becomes_a_message_its_inbox_lists(house: House) -> None:
+    await house.inbox()
+    raw = letter()
+    await house.arrive(raw)
+
+    (row,) = (await house.mail.list_messages(OWNER, "ada@postroom.localhost", ALL, FIRST)).items
+    assert row.message_id == "<one@example.com>"
+    assert (row.from_, row.to, row.subject) == ("Bob <bob@example.com>", ("ada@postroom.localhost",), "Hello")
+    assert row.labels == ("received", "unread")
+    assert (row.preview, row.text, row.size) == ("Hi Ada, how are you?", None, len(raw))
+
+    message = await house.mail.get_message(OWNER, "ada@postroom.localhost", row.message_id)
+    assert message.text == "Hi Ada,\nhow are you?"
+    assert message.text_source == "plain"
+    assert (await house.mail.get_raw(OWNER, "ada@postroom.localhost", row.message_id)).content == raw
+
+
+async def test_the_event_of_an_arrival_carries_ids_and_no_body(house: House) -> None:
+    await house.inbox()
+    raw = letter()
+    await house.arrive(raw)
+
+    (event,) = await house.store.events.after(0, kinds=["message.received"])
+    assert (event.ref, event.inbox_id, event.agent_id) == ("<one@example.com>", "ada@postroom.localhost", "agt_1")
+    assert event.snapshot == {
+        "from": "Bob <bob@example.com>",
+        "labels": ["received", "unread"],
+        "size": len(raw),
+        "new_participant": False,
+        "findings": [],
+    }
+
+
+async def test_html_only_mail_has_the_visible_text(house: House) -> None:
+    await house.inbox()
+    raw = letter(extra=["Content-Type: text/html; charset=utf-8", "MIME-Version: 1.0"], text="<p>Hello <b>you</b></p>")
+    await house.arrive(raw)
+    message = await house.mail.get_message(OWNER, "ada@postroom.localhost", "<one@example.com>")
+    assert message.text_source == "html"
+    assert "you" in (message.text or "")
+    assert message.html == "<p>Hello <b>you</b></p>"
+
+
+async def test_two_local_recipients_get_a_message_each_in_threads_of_their_own(house: House) -> None:
+    await house.inbox("ada")
+    await house.inbox("eve")
+    await house.arrive(letter(), "ada@postroom.localhost", "EVE@postroom.localhost")
+    ada = await house.mail.get_message(OWNER, "ada@postroom.localhost", "<one@example.com>")
+    eve = await house.mail.get_message(OWNER, "eve@postroom.localhost", "<one@example.com>")
+    assert ada.thread_id != eve.thread_id
+
+
+async def test_only_existing_active_inboxes_are_known(house: House) -> None:
+    await house.inbox()
+    assert house.intake.knows("Ada@Postroom.localhost")
+    assert not house.intake.knows("ada+tag@postroom.localhost")
+    assert not house.intake.knows("nobody@postroom.localhost")
+    await house.mail.update_inbox(OWNER, "ada@postroom.localhost", {"status": "paused"})
+    assert not house.intake.knows("ada@postroom.localhost")
+
+
+@pytest.mark.parametrize(
+    ("mail_from", "sender"),
+    [
+        ("eve@postroom.localhost", "Eve <eve@example.com>"),
+        ("eve@example.com", "Eve <eve@POSTROOM.localhost>"),
+        ("", "eve@postroom.localhost"),
+    ],
+)
+async def test_mail_from_outside_may_not_use_a_local_domain(house: House, mail_from: str, sender: str) -> None:
+    await house.inbox()
+    envelope = Envelope(mail_from=mail_from, rcpt_to=("ada@postroom.localhost",))
+    with pytest.raises(Refused, match=r"postroom\.localhost"):
+        await house.intake.accept(envelope, letter(sender=sender))
+    assert await house.ingest.step() == 0
+
+
+async def test_the_null_sender_is_allowed(house: House) -> None:
+    await house.inbox()
+    await house.arrive(letter(sender="MAILER-DAEMON@example.com"), mail_from="")
+    page = await house.mail.list_messages(OWNER, "ada@postroom.localhost", ALL, FIRST)
+    assert len(page.items) == 1
+
+
+async def test_a_mail_without_recipients_is_invalid(house: House) -> None:
+    with pytest.raises(Invalid):
+        await house.intake.accept(Envelope(mail_from="bob@example.com", rcpt_to=()), letter())
+
+
+class FailingReader:
+    """Fails on mails that hold a word."""
+
+    def __init__(self, word: bytes) -> None:
+        self.word = word
+        self.attempts = 0
+
+    async def read(self, raw: bytes) -> Content:
+        from postroom.office.content import read_content
+
+        if self.word in raw:
+            self.attempts += 1
+            raise RuntimeError("cannot")
+        return read_content(raw)
+
+    def close(self) -> None:
+        pass
+
+
+async def test_the_third_failure_is_delivered_as_unparseable_with_the_raw_bytes_kept(house: House) -> None:
+    await house.inbox()
+    reader = FailingReader(b"poison")
+    house.ingest = Ingest(house.store, reader)
+    bad = letter("Bad one", "poison", message_id="<bad@example.com>")
+    await house.intake.accept(Envelope(mail_from="bob@example.com", rcpt_to=("ada@postroom.localhost",)), bad)
+    await house.arrive(letter(message_id="<good@example.com>"))
+
+    assert reader.attempts == 3
+    message = await house.mail.get_message(OWNER, "ada@postroom.localhost", "<bad@example.com>")
+    assert [finding.code for finding in message.findings] == ["unparseable"]
+    assert (message.subject, message.from_, message.text) == ("Bad one", "bob@example.com", None)
+    assert (await house.mail.get_raw(OWNER, "ada@postroom.localhost", "<bad@example.com>")).content == bad
+    assert (await house.mail.get_message(OWNER, "ada@postroom.localhost", "<good@example.com>")).text is not None
+
+
+async def test_attempts_are_counted_before_reading_so_a_crash_is_one(house: House) -> None:
+    class Crash(BaseException):
+        pass
+
+    class CrashingReader(FailingReader):
+        async def read(self, raw: bytes) -> Content:
+            raise Crash
+
+    await house.inbox()
+    await house.intake.accept(Envelope(mail_from="bob@example.com", rcpt_to=("ada@postroom.localhost",)), letter())
+    for _ in range(3):
+        with pytest.raises(Crash):
+            await Ingest(house.store, CrashingReader(b"")).step()
+    await house.settle()
+    message = await house.mail.get_message(OWNER, "ada@postroom.localhost", "<one@example.com>")
+    assert [finding.code for finding in message.findings] == ["unparseable"]
+
+
+async def test_a_mail_that_failed_waits_behind_fresh_ones_and_goes_alone(house: House) -> None:
+    await house.inbox()
+    reader = FailingReader(b"poison")
+    ingest = Ingest(house.store, reader)
+    for number, text in enumerate(["poison", "a", "b"]):
+        raw = letter(text=text, message_id=f"<m{number}@example.com>")
+        await house.intake.accept(Envelope(mail_from="bob@example.com", rcpt_to=("ada@postroom.localhost",)), raw)
+    assert await ingest.step() == 3
+    assert [ref for _, ref in await house.events("message.received")] == ["<m1@example.com>", "<m2@example.com>"]
+    assert await ingest.step() == 1
+
+
+async def test_mail_for_an_inbox_deleted_meanwhile_leaves_the_queue(house: House, config: Config) -> None:
+    await Intake(house.store, config).accept(Envelope(mail_from="b@example.com", rcpt_to=("gone@postroom.localhost",)), letter())
+    assert await house.ingest.step() == 1
+    assert await house.ingest.step() == 0
+
+
+async def test_a_large_mail_is_read_in_a_worker(house: House) -> None:
+    await house.inbox()
+    text = "\n".join(["word " * 12] * 6000)
+    await house.arrive(letter(text=text))
+    message = await house.mail.get_message(OWNER, "ada@postroom.localhost", "<one@example.com>")
+    assert message.text is not None
+    assert len(message.text) > 300_000
