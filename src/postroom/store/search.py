@@ -101,4 +101,4 @@ class SearchIndex:
 
 def _scope(inbox: str) -> str:
     """An inbox as one token that no other inbox shares a part of."""
-    return "x" + hashlib.sha256(inbox.encode()).hexdigest()[:15]
+    return "x" + hashlib.sha256(inbox.encode("utf-8", "surrogatepass")).hexdigest()[:15]

@@ -67,8 +67,9 @@ class Sqlite:
     def fault(self, problem: BaseException) -> Fault | None:
         if not isinstance(problem, sqlite3.Error):
             return None
-        code = getattr(problem, "sqlite_errorcode", 0) & 0xFF
-        if code in _STORAGE:
+        extended: int = getattr(problem, "sqlite_errorcode", 0)
+        code = extended & 0xFF
+        if code in _STORAGE and extended != sqlite3.SQLITE_CORRUPT_VTAB:  # a search index out of step is no bad disk
             return Fault.STORAGE
         if code in _BUSY:
             return Fault.BUSY

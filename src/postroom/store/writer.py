@@ -68,14 +68,11 @@ class Writer:
         connection: Connection,
         guard: threading.RLock | None,
         publish: Callable[[Sequence[Event]], None],
-        *,
-        retry_s: float = RETRY_S,
     ) -> None:
         self._dialect = dialect
         self._connection = connection
         self._guard = guard  # held during a batch when readers share the connection
         self._publish = publish
-        self._retry_s = retry_s
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._accepting = True
@@ -126,7 +123,7 @@ class Writer:
         """Everything queued (at least one, unless the retry timer is running), and whether to stop after it."""
         jobs: list[Job] = []
         try:
-            entry = self._queue.get(timeout=None if self._accepting else self._retry_s)
+            entry = self._queue.get(timeout=None if self._accepting else RETRY_S)
             while entry is not None:
                 if not entry.future.cancelled():
                     jobs.append(entry)
@@ -142,23 +139,24 @@ class Writer:
             self._fail(jobs, _refusal("the disk does not take writes at present"))
             return
         try:
-            self._attempt(jobs)
+            self._commit(jobs)
+        except Lost:
+            self._one_by_one(jobs)
         except Exception as problem:  # noqa: BLE001 - whatever happened, every waiter must hear of it
             self._stop(jobs, problem)
 
-    def _attempt(self, jobs: Sequence[Job]) -> None:
-        try:
-            self._commit(jobs)
-            return
-        except Lost:
-            pass
-        for job in jobs:
+    def _one_by_one(self, jobs: Sequence[Job]) -> None:
+        """Again, each in a transaction of its own; what was committed stays committed when a later one fails."""
+        for at, job in enumerate(jobs):
             job.forget()
             try:
                 self._commit([job])
             except Lost as lost:
                 job.forget()
                 job.problem = lost.__cause__
+            except Exception as problem:  # noqa: BLE001 - as above
+                self._stop(jobs[at:], problem)
+                return
 
     def _commit(self, jobs: Sequence[Job]) -> None:
         if self._guard is None:
