@@ -12,6 +12,7 @@ from pathlib import Path
 
 from postroom import ids
 from postroom.access import ownerkey, queries
+from postroom.access.keys import ApiKeys
 from postroom.access.naming import check_name, check_profile
 from postroom.access.queries import AgentInfo, Credential
 from postroom.access.token import Token, new_token, read_token, unknown_key
@@ -30,6 +31,7 @@ class Access:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._remembered: dict[str, Credential] = {}
+        self.keys = ApiKeys(store, self.revoke)
 
     async def authenticate(self, text: str | None) -> Principal:
         """The principal behind a token.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import FastAPI
 
+from postroom.access.access import Access
 from postroom.clock import Clock
-from postroom.interfaces.rest import account, drafts, errors, inboxes, messages, threads
+from postroom.interfaces.rest import account, drafts, errors, inboxes, keys, messages, threads
 from postroom.interfaces.rest.door import Door, Gate, Signer
 from postroom.interfaces.rest.paths import RawSegments
 from postroom.interfaces.rest.routing import PROBLEMS
@@ -15,7 +14,7 @@ from postroom.interfaces.rest.scopes import IN_INBOX, IN_POD, INBOX, POD
 from postroom.model.ports import Mail
 
 
-def v0_app(*, mail: Mail, gate: Gate, access: Any, signer: Signer, clock: Clock, domains: tuple[str, ...]) -> FastAPI:
+def v0_app(*, mail: Mail, gate: Gate, access: Access, signer: Signer, clock: Clock, domains: tuple[str, ...]) -> FastAPI:
     """The AgentMail API over these rooms. Expects `request.scope["state"]["principal"]`."""
     app = FastAPI(
         title="postroom: the AgentMail API",
@@ -36,6 +35,9 @@ def v0_app(*, mail: Mail, gate: Gate, access: Any, signer: Signer, clock: Clock,
 
 def _routes(app: FastAPI) -> None:
     app.include_router(account.routes)
+    app.include_router(keys.routes, prefix="/api-keys")
+    app.include_router(keys.reading)
+    app.include_router(keys.routes, prefix=f"{INBOX}/api-keys", dependencies=IN_INBOX)
     app.include_router(inboxes.routes)
     app.include_router(messages.routes)
     app.include_router(inboxes.routes, prefix=POD, dependencies=IN_POD)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Protocol, cast
 
 from fastapi import Depends, Request
 
+from postroom.access.access import Access
 from postroom.clock import Clock, to_iso
 from postroom.errors import NotFound, Unauthorized
 from postroom.interfaces.rest.absent import not_offered
@@ -37,11 +38,11 @@ class Signer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Door:
-    """The rooms behind `/v0`. `access` may be None where keys are managed elsewhere."""
+    """The rooms behind `/v0`."""
 
     mail: Mail
     gate: Gate
-    access: Any
+    access: Access
     signer: Signer
     clock: Clock
     domains: tuple[str, ...]
