@@ -14,7 +14,7 @@ from typing import Protocol
 import structlog
 
 from postroom.clock import Clock
-from postroom.errors import PostroomError, StorageFailure
+from postroom.errors import PostroomError, Refused, StorageFailure
 from postroom.gate import rows
 from postroom.gate.dispatch import Dispatch
 from postroom.gate.moves import Moves, announce_failed, note
@@ -135,7 +135,9 @@ class Follow:
             if author is None:
                 raise PostroomError("the draft's author is gone")
             request = SendRequest(kind=SendKind.DRAFT, inbox_id=draft.inbox_id, draft_id=draft.draft_id)
-            await self._gate.submit(author, request, f"due-{event.event_id}")
+            submission = await self._gate.submit(author, request, f"due-{event.event_id}")
+            if submission.state is State.REFUSED:
+                raise Refused("; ".join(submission.reasons))
         except StorageFailure:
             raise
         except PostroomError as problem:

@@ -18,7 +18,7 @@ import structlog
 
 from postroom.clock import MICROS, Clock
 from postroom.config import Config
-from postroom.errors import Busy, Conflict, Invalid, NotFound, StorageFailure
+from postroom.errors import Busy, Conflict, Invalid, NotFound, Refused, StorageFailure
 from postroom.gate import audit, freeze, rows
 from postroom.gate.audit import Audit
 from postroom.gate.dispatch import Dispatch
@@ -33,14 +33,14 @@ from postroom.model.outgoing import Boundary, Outgoing, State, Submission
 from postroom.model.paging import Page, PageRequest, make_token, read_token, scope_of
 from postroom.model.ports import Mail, Sender
 from postroom.model.principal import Principal, require_owner
-from postroom.model.request import SendRequest
+from postroom.model.request import Outbound, SendKind, SendRequest
 from postroom.policy.states import FINAL, check_move
 from postroom.safety.redact import Redactor
 from postroom.store.engine import Reader, Store, Tx
 
 log = structlog.get_logger(__name__)
 
-_KEY = re.compile(rf"[A-Za-z0-9\-._~]{{1,{KEY_CHARS}}}")
+KEY = re.compile(rf"[A-Za-z0-9\-._~]{{1,{KEY_CHARS}}}")
 _STATES = {"send": State.APPROVED, "hold": State.HELD, "refuse": State.REFUSED}
 _Blobs: TypeAlias = Sequence[tuple[str, bytes]]
 
@@ -82,7 +82,7 @@ class Gate:
 
         Raises `Invalid` (the request or the key), `NotFound`, `Conflict` (the key stands for another request).
         """
-        if key is not None and not _KEY.fullmatch(key):
+        if key is not None and not KEY.fullmatch(key):
             raise Invalid("an idempotency key has 1 to 256 of the characters A-Z a-z 0-9 - . _ ~", code="invalid_key")
         asked = freeze.fingerprint(request)
         async with self._turns.of(f"{_submitter(principal)} {key or asked}"):
@@ -97,6 +97,17 @@ class Gate:
             if row.state is State.APPROVED:
                 await self._dispatch.hand_over(row.outgoing_id, judge_again=False)
             return _submission(self._row(row.outgoing_id))
+
+    async def screen(self, principal: Principal, inbox_id: str, addresses: Sequence[str]) -> None:
+        """Raise `Refused` naming those of `addresses` the owner's rules would never let mail go to."""
+        if not addresses:
+            return
+        inbox = await self._mail.get_inbox(principal, inbox_id)
+        outbound = Outbound(inbox_id=inbox.inbox_id, kind=SendKind.SEND, from_=inbox.inbox_id, to=tuple(addresses))
+        decision = await self._judge.decide(principal, outbound)
+        if decision.outcome == "refuse":
+            why = "; ".join(decision.reasons)
+            raise Refused(f"{', '.join(decision.refused)}: {why}", details={"addresses": list(decision.refused)})
 
     async def list(self, principal: Principal, *, states: Sequence[State] = (), page: PageRequest) -> Page[Outgoing]:
         """What wanted to leave, newest first: all of it for the owner, an agent's own for the agent."""

@@ -44,12 +44,12 @@ class Moves:
         self._audit = audit
 
     def enter(self, tx: Tx, row: Row) -> None:
-        """Write a new row in the state the decision gave it. What needs no question makes no `approved` event."""
+        """Write a new row in the state the decision gave it. Only a question is an event: the rest is the submitter's answer."""
         check_move(State.SUBMITTED, row.state)
         rows.add(tx, row)
         self._audit.append(tx, row, actor=row.principal.label, verb="submit", at=row.created_at)
-        if row.state is not State.APPROVED:
-            announce(tx, row, at=row.created_at, at_submit=True)
+        if row.state is State.HELD:
+            announce(tx, row, at=row.created_at)
 
     def move(self, tx: Tx, row: Row, to: State, *, actor: str, at: int, **changes: Any) -> Row:
         """`row` in state `to`. Raises `Conflict` when it is no longer where `row` says."""
@@ -68,7 +68,7 @@ def note(tx: Tx, row: Row, **changes: Any) -> Row:
     return after if rows.update_row(tx, row, after) else row
 
 
-def announce(tx: Tx, row: Row, *, at: int, **extra: Any) -> None:
+def announce(tx: Tx, row: Row, *, at: int) -> None:
     """The event of the state `row` is in, if it has one."""
     kind = _EVENTS.get(row.state)
     if kind is None:
@@ -78,7 +78,7 @@ def announce(tx: Tx, row: Row, *, at: int, **extra: Any) -> None:
         "message_id": row.message_id,
         "reason": row.comment or row.detail or "; ".join(row.reasons),
         "draft_id": row.outbound.draft_id,
-        **extra,
+        "decided_by": row.decided_by,
     }
     _emit(tx, kind, row, at, snapshot)
 
