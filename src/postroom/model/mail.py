@@ -176,3 +176,30 @@ class Blob:
     content: bytes
     filename: str | None = None
     content_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListEntry:
+    """An address or bare domain on a list; `inbox_id` None: of the whole pod. `read_only` ones come from the config."""
+
+    entry: str
+    direction: Literal["send", "receive", "reply"]
+    type: Literal["allow", "block"]
+    pod_id: str
+    inbox_id: str | None = None
+    reason: str | None = None
+    created_at: int = 0
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelEvent:
+    """A caller changed a label of a message: `kind` is `label.added` or `label.removed`."""
+
+    event_id: str
+    kind: str
+    pod_id: str
+    inbox_id: str
+    message_id: str
+    label: str
+    at: int

@@ -6,7 +6,7 @@ from fastapi import FastAPI
 
 from postroom.access.access import Access
 from postroom.clock import Clock
-from postroom.interfaces.rest import account, drafts, errors, inboxes, keys, messages, threads
+from postroom.interfaces.rest import account, drafts, errors, events, inboxes, keys, lists, messages, threads
 from postroom.interfaces.rest.door import Door, Gate, Signer
 from postroom.interfaces.rest.paths import RawSegments
 from postroom.interfaces.rest.routing import PROBLEMS
@@ -47,3 +47,6 @@ def _routes(app: FastAPI) -> None:
     app.include_router(drafts.reading, prefix=f"{INBOX}/drafts", dependencies=IN_INBOX)
     app.include_router(drafts.reading, prefix="/drafts")
     app.include_router(drafts.writing)
+    app.include_router(lists.routes, prefix=f"{INBOX}/lists", dependencies=IN_INBOX)
+    app.include_router(lists.routes, prefix="/lists")
+    app.include_router(events.routes)
