@@ -74,7 +74,7 @@ def agent_shape(info: AgentInfo, inboxes: list[str]) -> dict[str, Any]:
 def outgoing_shape(mail: Outgoing, *, whole: bool) -> dict[str, Any]:
     """An outgoing mail as its approver needs it: who gets it, hidden recipients first. Rows of a list carry no text."""
     shape: dict[str, Any] = {
-        "id": mail.outgoing_id,
+        "outgoing_id": mail.outgoing_id,
         "state": mail.state.value,
         "agent": mail.agent,
         "inbox_id": mail.inbox_id,

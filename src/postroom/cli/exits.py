@@ -1,0 +1,60 @@
+"""The one table from errors to exit status, and how an error is told on stderr.
+
+0 done, 1 failed, 2 wrong usage or input, 3 refused by policy, 4 not found, 5 try again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from typing import Final
+
+from postroom import errors
+
+FAILED, USAGE, REFUSED, NOT_FOUND, TRY_AGAIN = 1, 2, 3, 4, 5
+INTERRUPTED: Final = 130
+
+# Most special first: the first class that matches decides.
+BY_CLASS: Final[tuple[tuple[type[errors.PostroomError], int], ...]] = (
+    (errors.Invalid, USAGE),
+    (errors.Unauthorized, REFUSED),
+    (errors.Forbidden, REFUSED),
+    (errors.Refused, REFUSED),
+    (errors.NotFound, NOT_FOUND),
+    (errors.Conflict, FAILED),
+    (errors.Busy, TRY_AGAIN),
+    (errors.StorageFailure, TRY_AGAIN),
+    (errors.InUse, FAILED),
+    (errors.TransportFailure, FAILED),
+    (errors.PostroomError, FAILED),
+)
+
+
+def status_of(error: errors.PostroomError) -> int:
+    """The exit status of `error`. Of transport failures only a temporary one is worth another try."""
+    if isinstance(error, errors.TransportFailure) and error.kind == "temporary":
+        return TRY_AGAIN
+    return next(status for kind, status in BY_CLASS if isinstance(error, kind))
+
+
+def tell(error: errors.PostroomError, *, as_json: bool) -> int:
+    """Say what went wrong and what to do next; the exit status."""
+    if as_json:
+        body = {"code": error.code, "message": error.message, "fix": error.fix, **error.details}
+        print(json.dumps(body, default=str), file=sys.stderr)
+    else:
+        print(f"postroom: {error.message}", file=sys.stderr)
+        if error.fix:
+            print(f"  {error.fix}", file=sys.stderr)
+    return status_of(error)
+
+
+def tell_unexpected(problem: Exception) -> int:
+    """One line for a fault of ours; POSTROOM_DEBUG=1 shows all of it."""
+    if os.environ.get("POSTROOM_DEBUG"):
+        traceback.print_exception(problem)
+    else:
+        print(f"postroom: something went wrong ({type(problem).__name__}); POSTROOM_DEBUG=1 shows more", file=sys.stderr)
+    return FAILED
