@@ -67,7 +67,7 @@ def serve(
     """Run the post room in the foreground. Prints one line on stdout when everything listens."""
     os.umask(0o077)
     options = serve_options(config=config, data=data, http=http, smtp=smtp)
-    from postroom.app import run as run_app
+    from postroom.app.serve import run as run_app
 
     raise typer.Exit(run_app(options))
 

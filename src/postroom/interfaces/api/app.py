@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
+
 from starlette.exceptions import HTTPException
 from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from postroom.errors import NotFound, PostroomError
 from postroom.interfaces.api import agents, house, outgoing
-from postroom.interfaces.api.rooms import Rooms
+from postroom.interfaces.api.rooms import Agents, Gate, Rooms, Sessions
+from postroom.model.outgoing import Boundary
+from postroom.model.ports import Mail
+from postroom.model.principal import Principal
 
 
-def build(rooms: Rooms) -> ASGIApp:
-    """The routes of `/api` over the rooms given."""
+def api_app(
+    *,
+    access: Agents,
+    mail: Mail,
+    gate: Gate,
+    sessions: Sessions,
+    accepting: Callable[[], bool],
+    boundary: Callable[[Principal], tuple[Boundary, str]],
+    queues: Callable[[], Awaitable[Mapping[str, int]]] | None = None,
+) -> ASGIApp:
+    """The routes of `/api`.
+
+    `accepting`: does the store take writes; `boundary`: is the gate a wall or a rule for a caller,
+    and why; `queues`: how much waits where, for the health report.
+    """
+    rooms = Rooms(
+        access=access,
+        mail=mail,
+        gate=gate,
+        sessions=sessions,
+        accepting=accepting,
+        boundary=boundary,
+        queues=queues or _no_queues,
+    )
     router = Router(
         [*agents.routes(rooms), *outgoing.routes(rooms), *house.routes(rooms)], redirect_slashes=False, default=_unknown
     )
@@ -29,3 +56,7 @@ def build(rooms: Rooms) -> ASGIApp:
 
 async def _unknown(scope: Scope, receive: Receive, send: Send) -> None:
     raise NotFound("Route not found", fix="see / for what is offered here")
+
+
+async def _no_queues() -> Mapping[str, int]:
+    return {}

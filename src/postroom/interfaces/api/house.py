@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from postroom import __version__
 from postroom.clock import to_iso
 from postroom.errors import Invalid
 from postroom.interfaces.api.rooms import Rooms
@@ -34,7 +35,10 @@ def routes(rooms: Rooms) -> list[Route]:
         return answer({"entries": [{**entry, "at": to_iso(entry["at"])} for entry in entries]})
 
     async def health(request: Request) -> Response:
-        return answer(await rooms.health(caller(request)))
+        fine = rooms.accepting()
+        boundary, why = rooms.boundary(caller(request))
+        report = {"status": "ok" if fine else "degraded", "version": __version__, "accepting": fine}
+        return answer(report | {"boundary": boundary, "boundary_reason": why, "queues": dict(await rooms.queues())})
 
     return [
         Route("/api/sessions", sessions, methods=["GET"]),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from postroom.access.queries import AgentInfo
-from postroom.model.outgoing import Outgoing, State
+from postroom.model.outgoing import Boundary, Outgoing, State
 from postroom.model.paging import Page, PageRequest
 from postroom.model.ports import Mail
 from postroom.model.principal import Principal
@@ -44,10 +44,12 @@ class Sessions(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rooms:
-    """Everything behind `/api`. `health` gives the details of the health report, JSON values."""
+    """Everything behind `/api`; see `app.api_app`."""
 
     access: Agents
     mail: Mail
     gate: Gate
     sessions: Sessions
-    health: Callable[[Principal], Awaitable[Mapping[str, Any]]]
+    accepting: Callable[[], bool]
+    boundary: Callable[[Principal], tuple[Boundary, str]]
+    queues: Callable[[], Awaitable[Mapping[str, int]]]
