@@ -1,0 +1,71 @@
+"""`/mcp` and `/mcp/email`: the tools over MCP, streamable HTTP without sessions, both protocol eras.
+
+The protocol library costs a second and much memory to load, so it is loaded by the first request (or
+by `warm`), in a thread. The caller is whoever the HTTP surface found behind the token; Host, Origin
+and the body's size have been checked there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from postroom.errors import NotFound, PostroomError, Unauthorized
+from postroom.model.principal import Principal
+from postroom.tools.email import EmailTools
+
+_SERVER = "postroom.interfaces.mcp.server"
+
+
+class McpDoor:
+    """The ASGI application; `paths` maps a full path to the tools offered there."""
+
+    def __init__(self, paths: dict[str, EmailTools]) -> None:
+        self._paths = paths
+        self._starting: asyncio.Task[dict[str, ASGIApp]] | None = None
+        self._running: list[asyncio.Task[None]] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"].rstrip("/") not in self._paths:
+            raise NotFound("Route not found", fix="MCP is served at " + " and ".join(self._paths))
+        if scope["method"] != "POST":  # nothing is ever sent unasked, so there is no stream to open and no session to end
+            raise PostroomError("MCP is spoken by POST here", code="method_not_allowed")
+        if not isinstance(scope.get("state", {}).get("principal"), Principal):
+            raise Unauthorized("MCP needs a bearer token", code="missing_authorization")
+        apps = await self._start()
+        await apps[scope["path"].rstrip("/")](scope, receive, send)
+
+    async def warm(self) -> None:
+        """Load the protocol library and open the door, so that the first request does not wait for it."""
+        await self._start()
+
+    async def close(self) -> None:
+        """End what is in flight."""
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        self._running, self._starting = [], None
+
+    async def _start(self) -> dict[str, ASGIApp]:
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._open())
+        return await asyncio.shield(self._starting)
+
+    async def _open(self) -> dict[str, ASGIApp]:
+        server: Any = await asyncio.to_thread(importlib.import_module, _SERVER)
+        apps = {}
+        for path, tools in self._paths.items():
+            manager = server.manager_of(tools)
+            opened = asyncio.Event()
+            self._running.append(asyncio.create_task(server.keep_open(manager, opened)))
+            await opened.wait()
+            apps[path] = manager.handle_request
+        return apps
+
+
+def mcp_app(email: EmailTools) -> McpDoor:
+    """The door to mount at `/mcp`."""
+    return McpDoor({"/mcp": email, "/mcp/email": email})
