@@ -24,7 +24,7 @@ from postroom.office.desk import insert_into
 from postroom.office.rows import to_json
 from postroom.store.engine import Store
 from postroom.store.statement import sql
-from postroom.store.transaction import Tx
+from postroom.store.transaction import Reader, Tx
 
 _COLUMNS = ("pod", "blob", "mail_from", "rcpt_to", "peer", "origin", "size", "attempts", "received_at")
 _INSERT = insert_into(t.intake, _COLUMNS)
@@ -63,8 +63,7 @@ class Intake:
 
     def knows(self, address: str) -> bool:
         """True when an active inbox has exactly this address; quick enough for every RCPT."""
-        name = address.lower()
-        return self._store.read_now(lambda reader: reader.one(_TAKES_MAIL, address=name)) is not None
+        return self._store.read_now(lambda reader: takes_mail(reader, address))
 
     async def accept(self, envelope: Envelope, raw: bytes) -> IntakeResult:
         """Store a mail for its recipients. Raises `Refused`, `Invalid`, `TooLarge`, `StorageFailure`; else it is on disk."""
@@ -92,6 +91,11 @@ class Intake:
         for address in scan_from(raw):
             if _domain(address) in self._domains:
                 raise _borrowed("the From header", _domain(address))
+
+
+def takes_mail(reader: Reader, address: str) -> bool:
+    """True when an active inbox has exactly this address."""
+    return reader.one(_TAKES_MAIL, address=address.lower()) is not None
 
 
 def queue_mail(tx: Tx, *, sha: str, size: int, envelope: Envelope, at: int) -> int:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from postroom.office.drafts import Drafts
 from postroom.office.inboxes import Inboxes
+from postroom.office.lists import Lists
 from postroom.office.messages import Messages
+from postroom.office.search import Search
 from postroom.office.threads import Threads
 
 
-class OfficeMail(Inboxes, Messages, Threads):
+class OfficeMail(Inboxes, Messages, Threads, Drafts, Search, Lists):
     """Email without the power to send it."""

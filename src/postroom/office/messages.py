@@ -118,7 +118,7 @@ class Messages(Desk):
 
         return self._store.read_now(read)
 
-    async def batch_get(self, principal: Principal, inbox_id: str, message_ids: Sequence[str]) -> tuple[Message, ...]:
+    async def batch_get_messages(self, principal: Principal, inbox_id: str, message_ids: Sequence[str]) -> tuple[Message, ...]:
         """The messages there are, without bodies, in the order asked for."""
         place = self._place(principal, inbox_id)
         names = _distinct(message_ids, 500)
@@ -164,23 +164,23 @@ class Messages(Desk):
         self, principal: Principal, inbox_id: str, message_id: str, add: Sequence[str], remove: Sequence[str]
     ) -> tuple[str, ...]:
         """Change labels; the full set afterwards."""
-        ((_, labels),) = await self.batch_update(principal, inbox_id, (message_id,), add, remove)
+        (labels,) = (await self.batch_update_messages(principal, inbox_id, (message_id,), add, remove)).values()
         return labels
 
-    async def batch_update(
+    async def batch_update_messages(
         self, principal: Principal, inbox_id: str, message_ids: Sequence[str], add: Sequence[str], remove: Sequence[str]
-    ) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """The same change of labels to each message, all or none; each message's id and full set afterwards."""
+    ) -> dict[str, tuple[str, ...]]:
+        """The same change of labels to each message, all or none; each message's full set afterwards."""
         added, removed = required_edit(add, remove)
         names = _distinct(message_ids, 50)
         now = self._store.clock.now_us()
 
-        def change(tx: Tx) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        def change(tx: Tx) -> dict[str, tuple[str, ...]]:
             place = place_of(tx, principal, inbox_id.strip().lower())
             spots = [tx.all(SPOT_OF_MESSAGE, key=message_key(tx, place, name))[0] for name in names]
             apply_labels(tx, spots, place.inbox, add=added, remove=removed, at=now)
             after = labels_of_messages(tx, [spot[0] for spot in spots])
-            return tuple((spot[1], after.get(spot[0], ())) for spot in spots)
+            return {spot[1]: after.get(spot[0], ()) for spot in spots}
 
         return await self._store.write(change)
 

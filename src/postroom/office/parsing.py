@@ -40,17 +40,19 @@ class SplitReader:
         self._limit = limit
         self._timeout_s = timeout_s
         self._worker: _Worker | None = None
+        self._turn = asyncio.Lock()  # the worker answers one mail at a time
 
     async def read(self, raw: bytes) -> Content:
         if len(raw) <= self._limit:
             return read_content(raw)
-        if self._worker is None:
-            self._worker = _Worker()
-        try:
-            return await asyncio.to_thread(self._worker.read, raw, self._timeout_s)
-        except ParseFailure:
-            self.close()
-            raise
+        async with self._turn:
+            if self._worker is None:
+                self._worker = _Worker()
+            try:
+                return await asyncio.to_thread(self._worker.read, raw, self._timeout_s)
+            except ParseFailure:
+                self.close()
+                raise
 
     def close(self) -> None:
         """End the worker, if there is one; the next large mail starts another."""

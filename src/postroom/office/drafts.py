@@ -1,0 +1,284 @@
+"""Drafts: making, changing, listing, deleting. Sending one is the gate's, which reads it here.
+
+A draft is plain, a reply (its recipients, subject and references come from the message answered) or
+a forward (its subject does; body and attachments are merged when it is sent). `send_at` schedules
+it; `schedule` says when it is due. While it is being sent it cannot be changed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import and_, bindparam, exists, select
+
+from postroom.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge
+from postroom.ids import new_uuid
+from postroom.limits import MAIL_BYTES, RECIPIENTS_PER_SEND
+from postroom.mime.addresses import parse_address
+from postroom.mime.threading import references_for_reply
+from postroom.model.mail import AttachmentData, Draft, DraftFields, Inbox, Message
+from postroom.model.paging import MailFilter, Page, PageRequest, make_token, read_token, scope_of
+from postroom.model.ports import DraftChanges
+from postroom.model.principal import Kind, Principal
+from postroom.office import draft_rows as rows
+from postroom.office import tables as t
+from postroom.office.content import preview_of
+from postroom.office.desk import Desk, Place, place_of, place_of_key
+from postroom.office.listing import Shape, beyond, in_order, in_scope, parameters, shape_of, within
+from postroom.office.messages import FULL, message_key, message_nouns
+from postroom.office.naming import check_client_id
+from postroom.office.placing import bare_address
+from postroom.office.rows import to_json
+from postroom.policy.labels import check_labels
+from postroom.store.statement import Statement, sql
+from postroom.store.transaction import Reader, Tx
+
+_BY_UUID = sql(rows.JOINED.where(t.draft.c.uuid == bindparam("uuid")))
+_BY_CLIENT_ID = sql(rows.JOINED.where(and_(t.draft.c.inbox == bindparam("inbox"), t.draft.c.client_id == bindparam("client_id"))))
+_ADDRESSES = ("to", "cc", "bcc", "reply_to")
+
+
+@lru_cache(maxsize=64)
+def _list_sql(shape: Shape) -> Statement:
+    at, key = t.draft.c.updated_at, t.draft.c.id
+    query = rows.JOINED.where(in_scope(t.draft.c.inbox, shape), *within(at, shape), *beyond(at, key, shape))
+    for number in range(shape.labels):
+        label = t.draft_label.alias()
+        query = query.where(
+            exists(select(label.c.draft).where(and_(label.c.draft == key, label.c.label == bindparam(f"label{number}"))))
+        )
+    return sql(query.order_by(*in_order(at, key, shape)).limit(bindparam("most")))
+
+
+class Drafts(Desk):
+    """The verbs on drafts."""
+
+    async def create_draft(self, principal: Principal, inbox_id: str, fields: DraftFields) -> Draft:
+        """Make a draft, or return the one already made with the same `client_id`."""
+        check_client_id(fields.client_id)
+        labels = (*check_labels(fields.labels)[0], "draft")
+        fields = dataclasses.replace(_checked(fields), labels=labels)
+        staged = await self._stage(fields.attachments)
+        now = self._store.clock.now_us()
+        uuid = new_uuid()
+
+        def create(tx: Tx) -> Draft:
+            place = place_of(tx, principal, inbox_id.strip().lower())
+            if fields.client_id is not None:
+                made = tx.one(_BY_CLIENT_ID, inbox=place.key, client_id=fields.client_id)
+                if made is not None:
+                    return rows.draft_nouns(tx, [made], self._store.blobs)[0]
+            derived, references = _derived(tx, place, fields)
+            draft = Draft(inbox_id=place.inbox.inbox_id, draft_id=uuid, fields=derived, author=_author(principal))
+            key = _insert(tx, place, _scheduled(draft), references, at=now)
+            rows.add_attachments(tx, self._store.blobs, key, place.inbox.pod_id, staged)
+            return self._noun(tx, uuid)
+
+        return await self._store.write(create)
+
+    async def get_draft(self, principal: Principal, inbox_id: str | None, draft_id: str) -> Draft:
+        """The draft with its attachments' bytes in `fields.attachments`."""
+
+        def read(reader: Reader) -> Draft:
+            _find(reader, principal, inbox_id, draft_id)
+            return self._noun(reader, draft_id)
+
+        return await self._store.read(read)
+
+    async def list_drafts(self, principal: Principal, inbox_id: str | None, filter: MailFilter, page: PageRequest) -> Page[Draft]:
+        """Drafts without bytes, last changed first."""
+        scope = self._scope(principal, inbox_id)
+        size = page.size()
+        listing = scope_of("drafts", scope, filter, page.ascending)
+        position = read_token(listing, page.page_token, int, int)
+        plain = dataclasses.replace(filter, senders=(), recipients=(), subject=())
+        statement = _list_sql(shape_of(scope, plain, onward=position is not None, ascending=page.ascending))
+        values = parameters(scope, plain, position)
+
+        def read(reader: Reader) -> Page[Draft]:
+            found = reader.all(statement, **values, most=size + 1)
+            token = make_token(listing, [found[size - 1][21], found[size - 1][0]]) if len(found) > size else None
+            return Page(items=rows.draft_nouns(reader, found[:size]), next_page_token=token)
+
+        return await self._store.read(read)
+
+    async def update_draft(self, principal: Principal, inbox_id: str, draft_id: str, changes: DraftChanges) -> Draft:
+        """Change what `changes` names: a field of `DraftFields` (None clears), `add_`/`remove_` `labels` and `attachments`."""
+        added, removed = check_labels(changes.get("add_labels") or (), changes.get("remove_labels") or ())
+        staged = await self._stage(changes.get("add_attachments") or ())
+        now = self._store.clock.now_us()
+
+        def change(tx: Tx) -> Draft:
+            row = _find(tx, principal, inbox_id, draft_id)
+            key, draft = row[0], rows.draft_nouns(tx, [row])[0]
+            if draft.send_status == "sending":
+                raise Conflict("the draft is being sent and cannot be changed", fix="wait for the outcome")
+            labels = (*(label for label in draft.fields.labels if label not in removed), *added)
+            fields = _checked(_changed(dataclasses.replace(draft.fields, labels=labels), changes))
+            after = _scheduled(dataclasses.replace(draft, fields=fields), touched="send_at" in changes)
+            rows.put_fields(tx, key, after, preview=preview_of(fields.text), at=now)
+            rows.add_attachments(tx, self._store.blobs, key, principal.pod_id, staged)
+            for attachment_id in changes.get("remove_attachments") or ():
+                if not rows.remove_attachment(tx, key, attachment_id):
+                    raise NotFound("Attachment not found", fix="get the draft to see its attachments")
+            return _of_size(self._noun(tx, draft_id))
+
+        return await self._store.write(change)
+
+    async def delete_draft(self, principal: Principal, inbox_id: str, draft_id: str) -> None:
+        """Gone for good. The owner's, or the agent's who wrote it."""
+
+        def drop(tx: Tx) -> None:
+            row = _find(tx, principal, inbox_id, draft_id)
+            if not principal.is_owner and row[5] != principal.agent_id:
+                raise Forbidden("an agent's token deletes only its own drafts", fix="use the owner's key")
+            rows.erase(tx, row[0])
+
+        await self._store.write(drop)
+
+    async def _stage(self, attachments: Iterable[AttachmentData]) -> list[rows.Staged]:
+        held = tuple(attachments)
+        if sum(len(entry.content) for entry in held) > MAIL_BYTES:
+            raise _too_large()
+        return [(await self._store.blobs.put(entry.content), entry) for entry in held]
+
+    def _noun(self, reader: Reader, draft_id: str) -> Draft:
+        row = reader.one(_BY_UUID, uuid=draft_id)
+        return rows.draft_nouns(reader, [row] if row else [], self._store.blobs)[0]
+
+
+def _find(reader: Reader, principal: Principal, inbox_id: str | None, draft_id: str) -> tuple[Any, ...]:
+    row = reader.one(_BY_UUID, uuid=draft_id)
+    if row is not None and (inbox_id is None or row[2] == inbox_id.strip().lower()):
+        place_of_key(reader, principal, row[1], "Draft")
+        return row
+    raise NotFound("Draft not found", fix="list drafts to see their ids")
+
+
+def _insert(tx: Tx, place: Place, draft: Draft, references: Sequence[str], *, at: int) -> int:
+    fields = draft.fields
+    key = tx.insert(
+        rows.INSERT,
+        pod=place.inbox.pod_id,
+        inbox=place.key,
+        uuid=draft.draft_id,
+        client_id=fields.client_id,
+        author=draft.author,
+        to_=to_json(fields.to),
+        cc=to_json(fields.cc),
+        bcc=to_json(fields.bcc),
+        reply_to=to_json(fields.reply_to),
+        subject=fields.subject,
+        text=fields.text,
+        html=fields.html,
+        preview=preview_of(fields.text),
+        in_reply_to=fields.in_reply_to,
+        forward_of=fields.forward_of,
+        reply_all=int(fields.reply_all),
+        refs=to_json(references),
+        send_at=fields.send_at,
+        send_status=draft.send_status,
+        created_at=at,
+        updated_at=at,
+    )
+    rows.put_labels(tx, key, fields.labels)
+    return key
+
+
+def _checked(fields: DraftFields) -> DraftFields:
+    """Every address read strictly, the kinds kept apart. Raises `Invalid`."""
+    if fields.in_reply_to and fields.forward_of:
+        raise _invalid("forward_of", "a draft is a reply or a forward, not both")
+    if fields.reply_all and not fields.in_reply_to:
+        raise _invalid("reply_all", "reply_all needs in_reply_to")
+    if len(fields.to) + len(fields.cc) + len(fields.bcc) > RECIPIENTS_PER_SEND:
+        raise _invalid("to", f"at most {RECIPIENTS_PER_SEND} recipients")
+    strict: dict[str, Any] = {name: tuple(parse_address(text).formatted for text in getattr(fields, name)) for name in _ADDRESSES}
+    return dataclasses.replace(fields, **strict)
+
+
+def _derived(reader: Reader, place: Place, fields: DraftFields) -> tuple[DraftFields, tuple[str, ...]]:
+    """What a reply or forward takes from its source, and the references it will carry."""
+    name = fields.in_reply_to or fields.forward_of
+    if name is None:
+        return fields, ()
+    key = message_key(reader, place, name)
+    source = message_nouns(reader, reader.all(FULL, keys=[key]), place.inbox.inbox_id)[0]
+    if fields.forward_of:
+        subject = _prefixed("Fwd: ", fields.subject, source)
+        return dataclasses.replace(fields, forward_of=source.message_id, subject=subject), ()
+    chosen = bool(fields.to or fields.cc or fields.bcc)
+    if fields.reply_all and chosen:
+        raise _invalid("reply_all", "reply_all takes its recipients from the message; leave out to, cc and bcc")
+    to, cc = (fields.to, fields.cc) if chosen else _answered(place.inbox, source, everyone=fields.reply_all)
+    inherited = (source.in_reply_to,) if source.in_reply_to else ()
+    references = references_for_reply(source.message_id, inherited, source.references)
+    subject = _prefixed("Re: ", fields.subject, source)
+    return dataclasses.replace(fields, in_reply_to=source.message_id, to=to, cc=cc, subject=subject), references
+
+
+def _answered(inbox: Inbox, source: Message, *, everyone: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Whom an answer goes to: Reply-To or From; for our own mail those it went to; never oneself when others are left."""
+    own = inbox.inbox_id
+    answered = source.to if bare_address(source.from_) == own else source.reply_to or (source.from_,)
+    if not everyone:
+        return answered, ()
+    to = _others((*answered, *source.to), {own}) or answered
+    return to, _others(source.cc, {own, *map(bare_address, to)})
+
+
+def _others(addresses: Iterable[str], unwanted: set[str]) -> tuple[str, ...]:
+    kept: dict[str, str] = {}
+    for text in addresses:
+        if bare_address(text) not in unwanted:
+            kept.setdefault(bare_address(text), text)
+    return tuple(kept.values())
+
+
+def _prefixed(prefix: str, asked: str | None, source: Message) -> str:
+    if asked is not None:
+        return asked
+    subject = source.subject or ""
+    return subject if subject.lower().startswith(prefix.strip().lower()) else prefix + subject
+
+
+def _changed(fields: DraftFields, changes: DraftChanges) -> DraftFields:
+    given: dict[str, Any] = {name: tuple(changes[name] or ()) for name in _ADDRESSES if name in changes}
+    given |= {name: changes[name] for name in ("subject", "text", "html", "send_at") if name in changes}
+    if given.keys() & {"to", "cc", "bcc"}:
+        given["reply_all"] = False
+    return dataclasses.replace(fields, **given)
+
+
+def _scheduled(draft: Draft, *, touched: bool = True) -> Draft:
+    """The draft with the status and label that its `send_at` means, if that was set just now."""
+    fields = draft.fields
+    if not touched:
+        return draft
+    if fields.send_at is not None and not (fields.to or fields.cc or fields.bcc):
+        raise _invalid("send_at", "a scheduled draft needs a recipient")
+    labels = tuple(label for label in fields.labels if label != "scheduled")
+    if fields.send_at is None:
+        return dataclasses.replace(draft, fields=dataclasses.replace(fields, labels=labels), send_status=None)
+    return dataclasses.replace(draft, fields=dataclasses.replace(fields, labels=(*labels, "scheduled")), send_status="scheduled")
+
+
+def _author(principal: Principal) -> str:
+    return principal.agent_id or Kind.OWNER.value
+
+
+def _of_size(draft: Draft) -> Draft:
+    if sum(entry.size for entry in draft.attachments) > MAIL_BYTES:
+        raise _too_large()
+    return draft
+
+
+def _too_large() -> TooLarge:
+    return TooLarge(f"a draft's attachments have at most {MAIL_BYTES} bytes together")
+
+
+def _invalid(field: str, message: str) -> Invalid:
+    return Invalid(message, errors=[{"path": [field], "message": message, "code": "invalid_value"}])

@@ -1,0 +1,53 @@
+"""`Office`: one office put together, and the work it does on its own.
+
+Mail comes in through `intake`, is read by `ingest`, is found through `mail`; what the gate lets out
+goes through `sender` and leaves by `outbox`; `schedule` says when a draft is due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from postroom.clock import Clock
+from postroom.config import Config
+from postroom.office.ingest import Ingest
+from postroom.office.intake import Intake
+from postroom.office.mail import OfficeMail
+from postroom.office.outbox import Carrier, Outbox
+from postroom.office.parsing import SplitReader
+from postroom.office.schedule import Schedule
+from postroom.office.sender import OfficeSender
+from postroom.store.engine import Store
+
+
+class Office:
+    """`mail` for everybody, `sender` for the gate alone, `intake` for the SMTP door."""
+
+    def __init__(self, store: Store, config: Config, relay: Carrier | None) -> None:
+        self._store = store
+        self._reader = SplitReader()
+        self.mail = OfficeMail(store, config)
+        self.sender = OfficeSender(store, config, self._reader, relay=relay is not None)
+        self.intake = Intake(store, config)
+        self.ingest = Ingest(store, self._reader)
+        self.outbox = Outbox(store, relay)
+        self.schedule = Schedule(store)
+        self.intake.on_mail(self.ingest.wake)
+        self.sender.on_mail(outbox=self.outbox.wake, intake=self.ingest.wake)
+
+    @classmethod
+    async def open(cls, store: Store, config: Config, relay: Carrier | None = None, *, clock: Clock | None = None) -> Office:
+        """An office on an open store. `relay` None: mail stays inside. Time is the store's; `clock` is not needed."""
+        return cls(store, config, relay)
+
+    async def run(self) -> None:
+        """Read, send and schedule until cancelled; what is cut short is taken up again at the next start."""
+        work: tuple[Coroutine[Any, Any, None], ...] = (self.ingest.run(), self.outbox.run(), self.schedule.run())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for job in work:
+                    group.create_task(job)
+        finally:
+            self._reader.close()
