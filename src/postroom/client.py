@@ -12,7 +12,8 @@ import http.client
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -71,18 +72,27 @@ class Client:
     def fetch(self, method: str, path: str, body: Any = None, *, query: Mapping[str, Any] | None = None) -> bytes:
         """One request; the bytes of its answer."""
         asked = {name: value for name, value in (query or {}).items() if value is not None}
-        target = f"{self._base}{path}" + (f"?{urlencode(asked)}" if asked else "")
-        headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
+        headers = {"Accept": "application/json"}
         content = None
         if body is not None:
             content = json.dumps(body).encode()
             headers["Content-Type"] = "application/json"
+        with self.open(method, path + (f"?{urlencode(asked)}" if asked else ""), content, headers) as answer:
+            text = answer.read()
+        if answer.status >= http.client.MULTIPLE_CHOICES:
+            raise told(answer.status, text)
+        return text
+
+    @contextmanager
+    def open(
+        self, method: str, target: str, content: bytes | None, headers: Mapping[str, str]
+    ) -> Iterator[http.client.HTTPResponse]:
+        """One request and its answer, whatever its status, still to be read."""
         kind = http.client.HTTPSConnection if self._https else http.client.HTTPConnection
         connection = kind(self._host, self._port, timeout=self._timeout_s)
         try:
-            connection.request(method, target, content, headers)
-            answer = connection.getresponse()
-            text = answer.read()
+            connection.request(method, self._base + target, content, {"Authorization": f"Bearer {self._token}", **headers})
+            yield connection.getresponse()
         except ConnectionRefusedError:
             raise no_daemon() from None
         except (OSError, http.client.HTTPException) as problem:
@@ -91,9 +101,6 @@ class Client:
             ) from None
         finally:
             connection.close()
-        if answer.status >= http.client.MULTIPLE_CHOICES:
-            raise told(answer.status, text)
-        return text
 
 
 def connect(folder: Path | None = None, environ: Mapping[str, str] = os.environ, *, timeout_s: float = TIMEOUT_S) -> Client:
