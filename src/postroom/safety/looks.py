@@ -1,0 +1,311 @@
+"""How text at one place of a mail looks: whether a person could see it, and if not, why.
+
+What hides a whole subtree (`display`, clipping, off-screen) is told from what is inherited and may be
+undone further in (`visibility`, `font-size`, colours): only the latter are judged where the text stands.
+Elements that are styled alike share one judgement.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from postroom.safety.css import Declarations, Rule, declarations
+from postroom.safety.css_values import BLACK, LETTER_PX, LINK, WHITE, Colour, background, colour, contrast, length, over
+from postroom.safety.selectors import Match
+
+_SMALLEST_PX: Final = 3.0
+_FAINTEST: Final = 0.1
+_LOWEST_CONTRAST: Final = 1.2
+_FAR_PX: Final = 500.0
+_FONT_SIZE: Final = re.compile(r"(?<![\w.#])(\d*\.?\d+(?:px|pt|r?em|ex|%|vw|vh|cm|mm|in)?|calc\([^;]*\))(?=\s*/|\s+[a-z\"'-]|$)")
+_VAR: Final = re.compile(r"var\(\s*(--[\w-]+)\s*(?:,\s*([^()]*(?:\([^()]*\)[^()]*)*))?\)")
+_NUMBERS: Final = re.compile(r"-?\d*\.?\d+")
+_TRANSFORM: Final = re.compile(r"(translate|scale|rotate|matrix)([xyz]|3d)?\(([^()]*)\)")
+_FILTER: Final = re.compile(r"opacity\s*[(=]\s*(\d*\.?\d+)(%?)")
+_EDGES: Final = ("left", "top", "right", "bottom", "inset")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The look of text at one place. `unseen` says why a person could not see it there, or is None."""
+
+    unseen: str | None = None
+    font_px: float = LETTER_PX
+    shown: bool = True
+    front: Colour = BLACK
+    back: Colour | None = WHITE  # None: a picture we do not see
+    opacity: float = 1.0
+    keeps_spaces: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What one element changes of the look around it. `gone`: the whole subtree is not displayed."""
+
+    gone: str | None = None
+    font: tuple[bool, float] | None = None  # (relative, value)
+    shown: bool | None = None
+    front: Colour | None = None
+    back: Colour | bool | None = None
+    opacity: float = 1.0
+    keeps_spaces: bool | None = None
+
+
+class Looks:
+    """The looks of one mail's elements, given the rules that match them."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._rules = rules
+        self._variables = {name: value for rule in rules for name, value, _ in rule.declarations if name.startswith("--")}
+        self._inline: dict[str, Declarations] = {}
+        self._changes: dict[tuple[object, ...], _Change] = {}
+        self._looks: dict[tuple[int, int], Look] = {}
+
+    def look(self, around: Look, tag: str, attributes: Mapping[str, str], matches: Iterable[Match]) -> Look | str:
+        """The look inside an element, or why the element is not displayed at all."""
+        change = self._change(tag, attributes, tuple(matches))
+        if change.gone is not None:
+            return change.gone
+        key = (id(around), id(change))  # both live as long as this object
+        inside = self._looks.get(key)
+        if inside is None:
+            inside = self._looks[key] = _inside(around, change)
+        return inside
+
+    def _change(self, tag: str, attributes: Mapping[str, str], matches: tuple[Match, ...]) -> _Change:
+        style = attributes.get("style", "")
+        own = _presentation(tag, attributes)
+        key = (style, own, matches)
+        change = self._changes.get(key)
+        if change is None:
+            change = self._changes[key] = _change(self._cascade(own, matches, style))
+        return change
+
+    def _cascade(self, own: Declarations, matches: Sequence[Match], style: str) -> dict[str, str]:
+        """The winning value of each property: presentation, sheets, style attribute; then what is important."""
+        layers: list[tuple[Declarations, bool]] = [(own, True)]
+        layers += [(self._rules[match.rule].declarations, match.certain) for match in sorted(matches, key=_weight)]
+        if style:
+            inline = self._inline.get(style)
+            if inline is None:
+                inline = self._inline[style] = declarations(style)
+            layers.append((inline, True))
+        values: dict[str, str] = {}
+        for important in (False, True):
+            for block, certain in layers:
+                for name, value, is_important in block:
+                    if is_important is important:
+                        resolved = self._resolved(value)
+                        if certain or _only_hides(name, resolved):
+                            values[name] = resolved
+        return values
+
+    def _resolved(self, value: str) -> str:
+        for _ in range(4):
+            if "var(" not in value or len(value) > 500:
+                return value
+            value = _VAR.sub(lambda found: self._variables.get(found[1]) or found[2] or "", value)
+        return value
+
+
+def _weight(match: Match) -> tuple[int, int]:
+    return match.specificity, match.rule
+
+
+def _presentation(tag: str, attributes: Mapping[str, str]) -> Declarations:
+    """Old attributes as the declarations they stand for, and the default colour of a link."""
+    found: list[tuple[str, str, bool]] = []
+    if "hidden" in attributes or attributes.get("aria-hidden") == "true":
+        found.append(("display", "none", True))
+    if bgcolor := attributes.get("bgcolor"):
+        found.append(("background-color", bgcolor.strip().lower(), False))
+    front = attributes.get("color") if tag == "font" else attributes.get("text") if tag == "body" else None
+    if front:
+        found.append(("color", front.strip().lower(), False))
+    if tag == "a" and "href" in attributes:
+        found.append(("color", "-link", False))
+    if tag in {"pre", "xmp", "listing", "plaintext"}:
+        found.append(("white-space", "pre", False))
+    return tuple(found)
+
+
+def _only_hides(name: str, value: str) -> bool:
+    """Whether a declaration that may not hold should count all the same: only if it takes text away."""
+    change = _change({name: value, "position": "absolute", "overflow": "hidden"} if name not in {"position", "overflow"} else {})
+    small = change.font is not None and change.font[1] * (LETTER_PX if change.font[0] else 1.0) <= _SMALLEST_PX
+    faint = change.front is not None and change.front[3] <= _FAINTEST
+    return change.gone is not None or change.shown is False or small or faint
+
+
+def _change(values: Mapping[str, str]) -> _Change:
+    if not values:
+        return _Change()
+    front = values.get("-webkit-text-fill-color")
+    if front in {None, "currentcolor", "inherit"}:
+        front = values.get("color")
+    painted = values.get("background-color")
+    back = background(painted) if painted else None
+    if back is None and "background" in values:
+        back = background(values["background"])
+    visibility = values.get("visibility")
+    space = values.get("white-space")
+    return _Change(
+        gone=_gone(values),
+        font=_font(values),
+        shown=None if visibility in {None, "inherit"} else visibility not in {"hidden", "collapse"},
+        front=LINK if front == "-link" else _colour(front) if front else None,
+        back=back,
+        opacity=_opacity(values),
+        keeps_spaces=None if space is None else space.startswith("pre"),
+    )
+
+
+def _colour(value: str) -> Colour | None:
+    """A colour; of the old `color=` attribute also six digits without their #."""
+    return colour(value) or (colour(f"#{value}") if re.fullmatch(r"[0-9a-f]{6}", value) else None)
+
+
+def _font(values: Mapping[str, str]) -> tuple[bool, float] | None:
+    size = values.get("font-size")
+    if size is None and "font" in values:
+        found = _FONT_SIZE.search(values["font"])
+        size = found[1] if found else None
+    if size is None:
+        return None
+    px = length(size)
+    if px is None:
+        return None if size in {"inherit", "unset", "smaller", "larger"} else (False, LETTER_PX)
+    relative = size.endswith(("em", "%", "ex")) and not size.endswith("rem")
+    return (True, px / LETTER_PX) if relative else (False, px)
+
+
+def _opacity(values: Mapping[str, str]) -> float:
+    value = values.get("opacity", "1")
+    found = length(value)
+    opacity = 1.0 if found is None else found / 0.16 / 100 if value.endswith("%") else found
+    for name in ("filter", "-ms-filter"):
+        for number, percent in _FILTER.findall(values.get(name, "")):
+            opacity *= float(number) / (100 if percent or "=" in values[name] else 1)
+    return min(max(opacity, 0.0), 1.0)
+
+
+def _gone(values: Mapping[str, str]) -> str | None:
+    """Why a subtree with these declarations is not displayed, or None."""
+    if values.get("display", "").startswith("none") or values.get("content-visibility") == "hidden":
+        return "display"
+    if values.get("mso-hide") == "all":
+        return "mso-hide"
+    zoom = length(values.get("zoom", "1"))
+    if zoom is not None and zoom <= (0.1 * 0.16 * 100 if values.get("zoom", "").endswith("%") else 0.1):
+        return "zoom"
+    return _too_small(values) or _moved(values) or _clipped(values)
+
+
+def _too_small(values: Mapping[str, str]) -> str | None:
+    cuts = any(values.get(name, "").startswith(("hidden", "clip")) for name in ("overflow", "overflow-x", "overflow-y"))
+    for name in ("max-height", "max-width", "height", "width"):
+        value = values.get(name)
+        if value is not None and (cuts or name.startswith("max-")) and not (value.endswith("%") and not value.startswith("0")):
+            px = length(value)
+            if px is not None and px <= 2:
+                return "size"
+    spacing = length(values.get("letter-spacing", "0"))
+    return "letter-spacing" if spacing is not None and spacing <= -LETTER_PX / 2 else None
+
+
+def _moved(values: Mapping[str, str]) -> str | None:
+    positioned = values.get("position") in {"absolute", "fixed", "relative"}
+    if positioned and any(_far(values[name]) for name in _EDGES if name in values):
+        return "off-screen"
+    if any(_far(values[name]) for name in ("margin", "margin-left", "margin-top", "translate") if name in values):
+        return "off-screen"
+    if "text-indent" in values and _far(values["text-indent"]):
+        return "text-indent"
+    layer = length(values.get("z-index", "0"))
+    return "behind" if positioned and layer is not None and layer < 0 else None
+
+
+def _far(value: str) -> bool:
+    for piece in value.replace(",", " ").split() if "(" not in value else [value]:
+        px = length(piece)
+        if px is None:
+            continue
+        if (piece.endswith("%") and px / 0.16 <= -100) or px <= -_FAR_PX or px >= 10 * _FAR_PX:
+            return True
+    return False
+
+
+def _clipped(values: Mapping[str, str]) -> str | None:
+    clip = values.get("clip", "")
+    if clip.startswith("rect("):
+        sides = _NUMBERS.findall(clip)
+        if len(sides) == 4 and "auto" not in clip:
+            top, right, bottom, left = map(float, sides)
+            if bottom - top <= 2 or right - left <= 2:
+                return "clip"
+    for name in ("clip-path", "-webkit-clip-path"):
+        if _is_clipped(values.get(name, "")):
+            return "clip"
+    for name in ("transform", "-webkit-transform", "-ms-transform", "-moz-transform", "scale"):
+        value = values.get(name, "")
+        if name == "scale" and value[:1].isdigit() and float(_NUMBERS.findall(value)[0]) < _FAINTEST:
+            return "transform"
+        if any(_vanishes(*found) for found in _TRANSFORM.findall(value)):
+            return "transform"
+    return None
+
+
+def _is_clipped(path: str) -> bool:
+    shape, _, rest = path.partition("(")
+    numbers = [float(number) for number in _NUMBERS.findall(rest)]
+    match shape:
+        case "inset":
+            return bool(numbers) and "%" in rest and (max(numbers) >= 50 if len(numbers) == 1 else max(numbers) >= 95)
+        case "circle" | "ellipse":
+            return bool(numbers) and numbers[0] <= 1
+        case "polygon":
+            return bool(numbers) and max(numbers) - min(numbers) <= 1
+    return False
+
+
+def _vanishes(function: str, axis: str, arguments: str) -> bool:
+    numbers = [float(number) for number in _NUMBERS.findall(arguments)]
+    match function:
+        case "translate":
+            return _far(arguments)
+        case "scale":
+            return bool(numbers) and min(map(abs, numbers[:2])) < _FAINTEST / 2
+        case "rotate":
+            return axis in {"x", "y"} and "deg" in arguments and bool(numbers) and abs(numbers[0]) % 180 == 90
+        case _:
+            return len(numbers) >= 6 and abs(numbers[0] * numbers[3] - numbers[1] * numbers[2]) < 0.01
+
+
+def _inside(around: Look, change: _Change) -> Look:
+    font = around.font_px
+    if change.font is not None:
+        font = around.font_px * change.font[1] if change.font[0] else change.font[1]
+    back = around.back
+    if change.back is False:
+        back = None
+    elif isinstance(change.back, tuple):
+        back = over(change.back, around.back or WHITE)
+    front = change.front or around.front
+    shown = around.shown if change.shown is None else change.shown
+    opacity = around.opacity * change.opacity
+    keeps = around.keeps_spaces if change.keeps_spaces is None else change.keeps_spaces
+    return Look(_unseen(font, opacity, front, back, shown=shown), font, shown, front, back, opacity, keeps)
+
+
+def _unseen(font: float, opacity: float, front: Colour, back: Colour | None, *, shown: bool) -> str | None:
+    if not shown:
+        return "visibility"
+    if font <= _SMALLEST_PX:
+        return "font-size"
+    if opacity <= _FAINTEST:
+        return "opacity"
+    hidden = front[3] <= _FAINTEST if back is None else contrast(over(front, back), back) < _LOWEST_CONTRAST
+    return "contrast" if hidden else None

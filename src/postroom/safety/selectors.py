@@ -1,0 +1,278 @@
+"""Which style rules match which element of a mail, in time linear in elements times candidates.
+
+Selectors are run forwards during one walk over the tree: each element remembers which beginnings of
+which selectors it completed, so a descendant combinator never searches. (Matching backwards, as
+libraries do, takes minutes on a mail made for it.) A selector that asks for something not judged here,
+such as `:has()`, matches as far as it is known and is marked uncertain: it may hide, never show.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from postroom.safety.css import Rule, StyleTooLarge
+
+_CHECKS: Final = 2_000_000  # candidate compounds tried per mail
+_SELECTORS: Final = 20_000
+_IDENT: Final = r"(?:[\w-]|[^\x00-\x7f]|\\[0-9a-fA-F]{1,6}\s?|\\[^\n0-9a-fA-F])+"
+_ARGUMENT: Final = r"\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)"
+_TOKEN: Final = re.compile(
+    rf"(?P<combinator>\s*[>+~,]\s*|\s+)|(?P<tag>\*|{_IDENT})|\.(?P<class>{_IDENT})|\#(?P<id>{_IDENT})"
+    rf"|\[\s*(?P<attribute>{_IDENT})\s*(?:(?P<operator>[~|^$*]?=)\s*(?P<value>\"[^\"]*\"|'[^']*'|[^\]\s]+)\s*(?:[isIS]\s*)?)?\]"
+    rf"|(?P<colons>::?)(?P<pseudo>{_IDENT})(?:{_ARGUMENT})?"
+)
+_ESCAPE: Final = re.compile(r"\\(?:([0-9a-fA-F]{1,6})\s?|(.))", re.DOTALL)
+_NTH: Final = re.compile(r"\s*(?:([+-]?\d{0,6})n\s*(?:([+-])\s*(\d{1,6}))?|([+-]?\d{1,6}))\s*")
+_STATES: Final = frozenset(
+    ("hover", "focus", "active", "visited", "target", "checked", "focus-within", "focus-visible", "disabled", "before", "after",
+     "first-line", "first-letter", "placeholder-shown", "fullscreen", "popover-open", "default", "invalid", "autofill")
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """What a selector may ask of an element. `index` is its place among its sibling elements, from 1."""
+
+    tag: str
+    attributes: Mapping[str, str]
+    index: int
+
+
+@dataclass(slots=True)
+class Compound:
+    """One compound selector. `step` numbers the beginning of a selector it completes; -1: the whole."""
+
+    tag: str = ""
+    id: str = ""
+    classes: list[str] = field(default_factory=list)
+    attributes: list[tuple[str, str, str]] = field(default_factory=list)
+    any_of: list[list[Compound]] = field(default_factory=list)
+    none_of: list[Compound] = field(default_factory=list)
+    nth: tuple[int, int] | None = None
+    combinator: str = ""
+    after: int = -1
+    step: int = -1
+    rule: int = -1
+    specificity: int = 0
+    certain: bool = True
+    never: bool = False
+
+    def fits(self, element: Element) -> bool:
+        """Whether the element satisfies this compound alone."""
+        attributes = element.attributes
+        if self.never or (self.tag and self.tag != element.tag) or (self.id and self.id != attributes.get("id", "").lower()):
+            return False
+        if self.classes and not set(self.classes).issubset(attributes.get("class", "").lower().split()):
+            return False
+        if self.nth and not _is_nth(*self.nth, element.index):
+            return False
+        return (
+            all(_has(attributes, *wanted) for wanted in self.attributes)
+            and all(any(one.fits(element) for one in group) for group in self.any_of)
+            and not any(one.fits(element) for one in self.none_of)
+        )
+
+
+def _is_nth(step: int, offset: int, index: int) -> bool:
+    return index == offset if step == 0 else (index - offset) % abs(step) == 0 and (index - offset) // step >= 0
+
+
+def _has(attributes: Mapping[str, str], name: str, operator: str, wanted: str) -> bool:
+    value = attributes.get(name)
+    if value is None or not operator:
+        return value is not None
+    value = value.lower()
+    match operator:
+        case "~=":
+            return wanted in value.split()
+        case "|=":
+            return value == wanted or value.startswith(wanted + "-")
+        case "^=":
+            return bool(wanted) and value.startswith(wanted)
+        case "$=":
+            return bool(wanted) and value.endswith(wanted)
+        case "*=":
+            return bool(wanted) and wanted in value
+    return value == wanted
+
+
+def read_selectors(text: str) -> list[list[Compound]]:
+    """The complex selectors of a list, each a row of compounds; what cannot be read matches nothing."""
+    rows: list[list[Compound]] = [[Compound()]]
+    position = 0
+    text = text.strip()
+    while position < len(text):
+        found = _TOKEN.match(text, position)
+        if found is None:
+            rows[-1][-1].never = True
+            position += 1
+            continue
+        position = found.end()
+        combinator = found["combinator"]
+        if combinator is None:
+            _add(rows[-1][-1], found)
+        elif combinator.strip() == ",":
+            rows.append([Compound()])
+        else:
+            rows[-1].append(Compound(combinator=combinator.strip() or " "))
+    return rows
+
+
+def _add(compound: Compound, found: re.Match[str]) -> None:
+    if found["tag"]:
+        compound.tag = "" if found["tag"] == "*" else _plain(found["tag"])
+        compound.specificity += 1 if compound.tag else 0
+    elif found["class"]:
+        compound.classes.append(_plain(found["class"]))
+        compound.specificity += 1000
+    elif found["id"]:
+        compound.id = _plain(found["id"])
+        compound.specificity += 1_000_000
+    elif found["attribute"]:
+        value = (found["value"] or "").strip("\"'")
+        compound.attributes.append((_plain(found["attribute"]), found["operator"] or "", _plain(value)))
+        compound.specificity += 1000
+    else:
+        _add_pseudo(compound, found["pseudo"].lower(), found[0].partition("(")[2][:-1], element=found["colons"] == "::")
+
+
+def _plain(name: str) -> str:
+    if "\\" in name:
+        name = _ESCAPE.sub(lambda found: chr(min(int(found[1], 16), 0x10FFFF)) if found[1] else found[2], name)
+    return name.lower()
+
+
+def _add_pseudo(compound: Compound, name: str, argument: str, *, element: bool) -> None:
+    compound.specificity += 0 if name == "where" else 1000
+    if element or name in _STATES:
+        compound.never = True
+    elif name in {"is", "where", "matches", "not", "-webkit-any", "-moz-any"}:
+        rows = read_selectors(argument)
+        compound.certain = compound.certain and all(len(row) == 1 for row in rows)
+        if name == "not":
+            compound.none_of += [row[0] for row in rows if len(row) == 1]
+        else:
+            compound.any_of.append([row[-1] for row in rows])
+    elif name in {"link", "any-link"}:
+        compound.attributes.append(("href", "", ""))
+    elif name == "root":
+        compound.tag = "html"
+    elif name in {"first-child", "nth-child"} and (nth := _NTH.fullmatch(_keyword(argument) or "1")):
+        compound.nth = (0, int(nth[4])) if nth[4] else (int(nth[1] + "1" if nth[1] in {"", "+", "-"} else nth[1]), _offset(nth))
+    else:
+        compound.certain = False
+
+
+def _keyword(argument: str) -> str:
+    return {"odd": "2n+1", "even": "2n"}.get(argument.strip().lower(), argument.strip().lower())
+
+
+def _offset(nth: re.Match[str]) -> int:
+    return int((nth[2] or "") + (nth[3] or "0"))
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A rule that applies, with its weight in the cascade."""
+
+    specificity: int
+    rule: int
+    certain: bool
+
+
+_NOTHING: Final[frozenset[int]] = frozenset()
+
+
+@dataclass(slots=True)
+class Level:
+    """What is known at one level of the walk: steps completed above, by the parent, and by siblings so far."""
+
+    above: frozenset[int] = _NOTHING
+    parent: frozenset[int] = _NOTHING
+    before: frozenset[int] = _NOTHING
+    previous: frozenset[int] = _NOTHING
+    index: int = 0
+
+
+class Matcher:
+    """The rules of a mail, asked element by element in document order."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._index: dict[str, list[Compound]] = {}
+        self._checks = 0
+        self._steps = 0
+        self._selectors = 0
+        self.simple = True
+        for number, rule in enumerate(rules):
+            for row in read_selectors(rule.selector):
+                self._add_row(row, number, certain=rule.certain)
+
+    def _add_row(self, row: list[Compound], rule: int, *, certain: bool) -> None:
+        self._selectors += 1
+        if self._selectors > _SELECTORS:
+            raise StyleTooLarge
+        if any(compound.never for compound in row):
+            return
+        total = sum(compound.specificity for compound in row)
+        certain = certain and all(compound.certain for compound in row)
+        for place, compound in enumerate(row):
+            compound.after = row[place - 1].step if place else -1
+            if place + 1 < len(row):
+                compound.step = self._steps
+                self._steps += 1
+            compound.rule, compound.specificity, compound.certain = rule, total, certain
+            if len(row) > 1 or compound.attributes or compound.any_of or compound.none_of or compound.nth:
+                self.simple = False
+            self._index.setdefault(_key(compound), []).append(compound)
+
+    def match(self, element: Element, level: Level) -> tuple[tuple[Match, ...], frozenset[int]]:
+        """The rules that apply to `element` and the steps it completed; `level` is that of its siblings."""
+        found: list[Match] = []
+        completed: set[int] = set()
+        for compound in self._candidates(element):
+            if compound.after >= 0 and compound.after not in _reachable(compound.combinator, level):
+                continue
+            if not compound.fits(element):
+                continue
+            if compound.step >= 0:
+                completed.add(compound.step)
+            else:
+                found.append(Match(compound.specificity, compound.rule, compound.certain))
+        return tuple(found), frozenset(completed) if completed else _NOTHING
+
+    def _candidates(self, element: Element) -> list[Compound]:
+        index = self._index
+        candidates = list(index.get("*", ()))
+        keys = [element.tag]
+        if names := element.attributes.get("class"):
+            keys += ["." + name for name in names.lower().split()]
+        if name := element.attributes.get("id"):
+            keys.append("#" + name.lower())
+        for key in keys:
+            candidates += index.get(key, ())
+        self._checks += len(candidates)
+        if self._checks > _CHECKS:
+            raise StyleTooLarge
+        return candidates
+
+
+def _key(compound: Compound) -> str:
+    if compound.id:
+        return "#" + compound.id
+    if compound.classes:
+        return "." + compound.classes[0]
+    return compound.tag or "*"
+
+
+def _reachable(combinator: str, level: Level) -> frozenset[int]:
+    match combinator:
+        case ">":
+            return level.parent
+        case "+":
+            return level.previous
+        case "~":
+            return level.before
+    return level.above
