@@ -163,7 +163,7 @@ class _Connection(SMTP):
 
     def _check(self, server: SMTP, session: Session, envelope: Envelope, mechanism: str, data: object) -> AuthResult:
         good = isinstance(data, LoginPassword) and self._users.get(data.login.decode()) == data.password.decode()
-        return AuthResult(success=good)
+        return AuthResult(success=good, handled=False)
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)

@@ -115,6 +115,7 @@ class Relay:
             await client.connect(timeout=self._patience.connect_s)
             if self._settings.user:
                 await client.login(self._settings.user, self._secret(self._settings.password))
+            await self._greet(client)
             yield client
         except (SMTPException, OSError) as problem:
             raise self._failure(problem) from problem
@@ -122,6 +123,13 @@ class Relay:
             raise TransportFailure(problem.message, kind="temporary", fix=problem.fix) from None
         finally:
             await self._leave(client)
+
+    async def _greet(self, client: aiosmtplib.SMTP) -> None:
+        if client.is_ehlo_or_helo_needed:
+            try:
+                await client.ehlo()
+            except aiosmtplib.SMTPHeloError:
+                await client.helo()
 
     async def _leave(self, client: aiosmtplib.SMTP) -> None:
         with contextlib.suppress(SMTPException, OSError):
@@ -139,7 +147,7 @@ class Relay:
         if reply.code != 354:
             raise _refusal("to begin the mail", reply)
         reply = await self._hand_over(client, raw)
-        if reply.code != 250:
+        if not 200 <= reply.code < 300:
             raise _refusal("the mail", reply)
 
     async def _hand_over(self, client: aiosmtplib.SMTP, raw: bytes) -> SMTPResponse:
@@ -154,11 +162,13 @@ class Relay:
             await protocol._drain_helper()  # noqa: SLF001 - the name asyncio gives flow control; aiosmtplib has no other
         protocol.write(b".\r\n")
         try:
-            return await protocol.read_response(timeout=self._patience.final_s)
-        except (aiosmtplib.SMTPServerDisconnected, aiosmtplib.SMTPTimeoutError):
-            raise TransportFailure(
-                f"{self._name} had the whole mail but did not answer", kind="uncertain", fix="it may have been delivered"
-            ) from None
+            reply = await protocol.read_response(timeout=self._patience.final_s)
+        except SMTPException:
+            reply = SMTPResponse(0, "")
+        if not 200 <= reply.code < 600:
+            message = f"{self._name} had the whole mail but gave no answer"
+            raise TransportFailure(message, kind="uncertain", fix="it may have been delivered")
+        return reply
 
     @property
     def _name(self) -> str:
