@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from postroom.testing import SmtpSink
+from postroom.testing import ThreadedSink
 from served import Served, eventually, serving
 
 INBOX = "scout@postroom.localhost"
 ASKER = "ada@customer.example"
 
 
-def config(sink: SmtpSink, *, wake: bool = True) -> str:
+def config(sink: ThreadedSink, *, wake: bool = True) -> str:
     agent = [sys.executable, "-m", "postroom.demo.example_agent"]
     return f"""
 [relay]
@@ -62,7 +62,7 @@ def by_swaks(served: Served, mail: EmailMessage) -> None:
 
 @pytest.mark.parametrize("send", [by_smtplib, by_swaks])
 def test_a_mail_goes_round_and_only_the_approved_bytes_leave(tmp_path: Path, send):
-    with SmtpSink() as sink, serving(tmp_path / "house", config(sink)) as served:
+    with ThreadedSink() as sink, serving(tmp_path / "house", config(sink)) as served:
         token = served.agent("scout")
         send(served, question("<first@customer.example>", "Can we meet at 15:00?"))
 
@@ -109,7 +109,7 @@ def digest(mail_from: str, rcpt_to: tuple[str, ...], raw: bytes) -> str:
 
 
 def test_with_wake_off_mail_waits_and_a_person_may_wake_the_session(tmp_path: Path):
-    with SmtpSink() as sink, serving(tmp_path / "house", config(sink, wake=False)) as served:
+    with ThreadedSink() as sink, serving(tmp_path / "house", config(sink, wake=False)) as served:
         served.agent("scout")
         by_smtplib(served, question("<first@customer.example>", "Are you there?"))
         (session,) = eventually(lambda: [row for row in served.ok("GET", "/api/sessions")["sessions"] if row["waiting"]])

@@ -10,7 +10,7 @@ import smtplib
 import threading
 from pathlib import Path
 
-from postroom.testing import SmtpSink
+from postroom.testing import ThreadedSink
 from served import Served, eventually, start
 
 SCOUT = "scout@postroom.localhost"
@@ -77,7 +77,7 @@ def test_every_250_is_there_after_kill_9_during_2000_deliveries(tmp_path: Path):
 def test_an_approved_mail_leaves_across_kill_9_and_is_never_doubled_unmarked(tmp_path: Path, long: bool):
     data, chance = tmp_path / "house", random.Random(11)
     rounds = 40 if long else 12
-    with SmtpSink() as sink:
+    with ThreadedSink() as sink:
         config = f'[relay]\nhost = "{sink.host}"\nport = {sink.port}\ntls = "off"\n'
         served = start(data, config)
         token = served.agent("scout")

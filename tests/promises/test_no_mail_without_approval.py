@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import pytest
 
-from postroom.testing import SmtpSink
+from postroom.testing import ThreadedSink
 from served import Served, eventually, serving
 
 SCOUT, OTHER = "scout@postroom.localhost", "other@postroom.localhost"
@@ -25,9 +25,9 @@ MAIL = b"From: Ada <ada@customer.example>\r\nTo: scout@postroom.localhost\r\nSub
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[tuple[Served, SmtpSink, str]]:
+def house(tmp_path: Path) -> Iterator[tuple[Served, ThreadedSink, str]]:
     """A daemon with a relay, two agents, and one mail from outside in scout's inbox."""
-    with SmtpSink() as sink:
+    with ThreadedSink() as sink:
         config = f'[relay]\nhost = "{sink.host}"\nport = {sink.port}\ntls = "off"\n'
         with serving(tmp_path / "house", config) as served:
             token = served.agent("scout")
@@ -46,7 +46,7 @@ def tool(served: Served, token: str, name: str, arguments: dict) -> dict:
     return answer["result"]
 
 
-def nothing_left(served: Served, sink: SmtpSink) -> None:
+def nothing_left(served: Served, sink: ThreadedSink) -> None:
     assert sink.received == []
     assert served.messages(OTHER) == []
     states = {row["state"] for row in served.ok("GET", "/api/outgoing")["outgoing"]}

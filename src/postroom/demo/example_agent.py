@@ -16,12 +16,13 @@ from typing import Any
 
 async def main() -> None:
     """One turn: read the notices, read their threads, answer where there is a question."""
+    import httpx2
     from mcp import Client
-    from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
+    from mcp.client.streamable_http import streamable_http_client
 
     turn = json.load(sys.stdin)
     bearer = {"Authorization": f"Bearer {os.environ['POSTROOM_TOKEN']}"}
-    async with create_mcp_http_client(headers=bearer) as http:
+    async with httpx2.AsyncClient(headers=bearer) as http:
         transport = streamable_http_client(f"{os.environ['POSTROOM_URL']}/mcp/email", http_client=http)
         async with Client(transport) as postroom:
             for notice in turn["notices"]:

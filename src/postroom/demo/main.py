@@ -23,7 +23,7 @@ from urllib.parse import quote
 from postroom.client import Client, connect
 from postroom.errors import PostroomError
 from postroom.policy.digest import digest_bytes
-from postroom.testing import SmtpSink, send_mail
+from postroom.testing import ThreadedSink, send_mail
 
 T = TypeVar("T")
 AGENT, INBOX, ADA = "scout", "scout@postroom.localhost", "ada@customer.example"
@@ -39,7 +39,7 @@ class House:
     client: Client
     smtp: tuple[str, int]
     folder: Path
-    sink: SmtpSink
+    sink: ThreadedSink
 
 
 class Steps:
@@ -64,7 +64,7 @@ def main(*, as_json: bool = False, keep: bool = False) -> int:
     """Run the loop; 0 when every step happened. With `keep` the house stays up until interrupted."""
     steps = Steps(as_json=as_json)
     temporary = tempfile.TemporaryDirectory(prefix="postroom-demo-")
-    with temporary as name, SmtpSink() as sink, serving(Path(name) / "house", sink) as house:
+    with temporary as name, ThreadedSink() as sink, serving(Path(name) / "house", sink) as house:
         loop(house, steps)
         if keep:
             stay(house, as_json=as_json)
@@ -72,7 +72,7 @@ def main(*, as_json: bool = False, keep: bool = False) -> int:
 
 
 @contextlib.contextmanager
-def serving(folder: Path, sink: SmtpSink) -> Iterator[House]:
+def serving(folder: Path, sink: ThreadedSink) -> Iterator[House]:
     """`postroom serve` on free ports, ended with SIGTERM."""
     folder.mkdir(mode=0o700)
     (folder / "postroom.toml").write_text(configuration(sink), encoding="utf-8")
@@ -93,7 +93,7 @@ def serving(folder: Path, sink: SmtpSink) -> Iterator[House]:
             process.stdout.close()
 
 
-def configuration(sink: SmtpSink) -> str:
+def configuration(sink: ThreadedSink) -> str:
     """A relay to the outside world, and an agent that is woken for each mail."""
     command = json.dumps([sys.executable, "-m", "postroom.demo.example_agent"])
     return (
@@ -120,7 +120,8 @@ def loop(house: House, steps: Steps) -> None:
         thread_id=first["thread_id"],
         message_id=first["message_id"],
     )
-    held = until(lambda: next(iter(house.client.get("/api/outgoing?state=held")["outgoing"]), None))
+    row = until(lambda: next(iter(house.client.get("/api/outgoing", state="held")["outgoing"]), None))
+    held = house.client.get(f"/api/outgoing/{row['outgoing_id']}")
     steps.show(
         "held",
         "The agent read the thread and answered with a tool. Nothing has left: the gate holds the answer, and its owner sees:",
@@ -154,14 +155,15 @@ def write(house: House, steps: Steps, message_id: str, text: str, *, answers: st
     if answers is not None:
         mail["In-Reply-To"] = mail["References"] = answers
     mail.set_content(text)
-    reply = send_mail(*house.smtp, ADA, [INBOX], mail.as_bytes().replace(b"\n", b"\r\n"))
+    sent = send_mail(*house.smtp, ADA, [INBOX], mail.as_bytes().replace(b"\n", b"\r\n"))
+    reply = f"{sent.code} {sent.text}"
     told = "Ada writes" if answers is None else "Ada answers the mail she got"
     steps.show(
         "received" if answers is None else "reply_received",
         f"{told}, from any mail program. The 250 means it is on disk:",
         f"{text}\n<- {reply}",
         message_id=message_id,
-        smtp_reply=str(reply),
+        smtp_reply=reply,
     )
     path = f"/v0/inboxes/{INBOX}/messages/{quote(message_id, safe='')}"
     return until(lambda: found(house, path))
@@ -190,9 +192,9 @@ def approve(house: House, steps: Steps, held: dict[str, Any]) -> None:
 
 def approval_screen(held: dict[str, Any]) -> str:
     """The held mail as `postroom held show` prints it."""
-    from postroom.cli.held import screen
+    from postroom.cli.held import rendered
 
-    return screen(held)
+    return rendered(held)
 
 
 def session_of(house: House, thread_id: str) -> dict[str, Any] | None:

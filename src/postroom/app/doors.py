@@ -1,0 +1,60 @@
+"""The HTTP origin: every door mounted on one application, behind the surface's guards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from postroom.app.house import House, boundary_of
+from postroom.interfaces.api.app import api_app
+from postroom.interfaces.http.compose import build
+from postroom.interfaces.http.download import Downloads
+from postroom.interfaces.http.hosts import Names
+from postroom.interfaces.http.server import Listener
+from postroom.interfaces.http.surface import Surface
+from postroom.interfaces.mcp.app import McpDoor, mcp_app
+from postroom.interfaces.rest.app import v0_app
+from postroom.tools.email import EmailTools
+
+
+def email_tools(house: House) -> EmailTools:
+    """The email tools over this house's rooms."""
+    return EmailTools(house.office.mail, house.gate, house.config, redactor=house.redactor, clock=house.store.clock)
+
+
+def http_app(house: House, listener: Listener, mcp: McpDoor) -> ASGIApp:
+    """The application of the whole origin."""
+    mail, gate, clock = house.office.mail, house.gate, house.store.clock
+    v0 = v0_app(mail=mail, gate=gate, access=house.access, signer=house.signer, clock=clock, domains=house.config.office.domains)
+    api = api_app(
+        access=house.access,
+        mail=mail,
+        gate=gate,
+        sessions=house.sessions,
+        accepting=lambda: house.store.accepting,
+        boundary=lambda principal: boundary_of(house.folder, principal),
+    )
+    origin = build(
+        {"v0": v0, "mcp": mcp, "api": api, "dl": Downloads(house.signer, mail)},
+        accepting=lambda: house.store.accepting,
+        exact={"/openapi.json": OpenApi(v0)},
+    )
+    return Surface(origin, access=house.access, names=Names(listener.host, listener.port))
+
+
+def mcp_door(house: House) -> McpDoor:
+    """`/mcp` and `/mcp/email`; loads its protocol library on first use."""
+    return mcp_app(email_tools(house))
+
+
+class OpenApi:
+    """`/openapi.json`: what `/v0` offers, made on first use."""
+
+    def __init__(self, v0: Any) -> None:
+        self._v0 = v0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        from starlette.responses import JSONResponse
+
+        await JSONResponse(self._v0.openapi())(scope, receive, send)

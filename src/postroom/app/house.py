@@ -1,0 +1,172 @@
+"""One house: every room, wired once. `Sender` exists here and goes to the gate alone.
+
+Opening reads and migrates the data folder; `listen` opens the doors; `close` shuts them in the
+opposite order, so that nothing acknowledged is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import structlog
+
+from postroom import config as settings
+from postroom.access.access import Access
+from postroom.clock import Clock, SystemClock
+from postroom.config import Config
+from postroom.gate.boundary import judge
+from postroom.gate.gate import Gate
+from postroom.interfaces.http.download import SECRET, DownloadSigner
+from postroom.interfaces.smtp.door import SmtpDoor
+from postroom.model.outgoing import Boundary
+from postroom.model.principal import Principal
+from postroom.office.office import Office
+from postroom.safety.redact import Redactor
+from postroom.sessions.hosts.command import CommandHost
+from postroom.sessions.room import Sessions
+from postroom.store.engine import Store
+from postroom.wires.smtp import Relay
+
+AUDIT_SECRET = "audit"  # the name of the house's secret that keys the audit chain
+log = structlog.get_logger("postroom.app")
+
+
+@dataclass(slots=True, kw_only=True)
+class Address:
+    """Where the doors listen; filled in by `listen`."""
+
+    http: str = ""
+    smtp: str = "off"
+
+
+class House:
+    """Rooms of one data folder."""
+
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        config: Config,
+        store: Store,
+        access: Access,
+        office: Office,
+        gate: Gate,
+        sessions: Sessions,
+        signer: DownloadSigner,
+        redactor: Redactor,
+        address: Address,
+    ) -> None:
+        self.folder = folder
+        self.config = config
+        self.store = store
+        self.access = access
+        self.office = office
+        self.gate = gate
+        self.sessions = sessions
+        self.signer = signer
+        self.redactor = redactor
+        self.address = address
+        self.smtp: SmtpDoor | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._failed = asyncio.Event()
+
+    @classmethod
+    async def open(cls, folder: Path, config: Config, *, clock: Clock | None = None) -> Self:
+        """Wire the rooms over `folder`. Raises `InUse` when another process owns it."""
+        clock = clock or SystemClock()
+        store = await Store.open(folder, clock=clock, url=config.store.url)
+        try:
+            return await cls._wire(folder, config, store, clock)
+        except BaseException:
+            await store.close()
+            raise
+
+    @classmethod
+    async def _wire(cls, folder: Path, config: Config, store: Store, clock: Clock) -> Self:
+        access = Access(store)
+        await access.ensure_owner_key(folder)
+        redactor = Redactor(own_secrets=own_secrets(folder, config))
+        relay = Relay(config.relay, config.office.domains[0]) if config.relay.host else None
+        office = await Office.open(store, config, relay, clock=clock)
+        address = Address()
+        gate = Gate(
+            store,
+            office.mail,
+            office.sender,
+            config,
+            clock=clock,
+            redactor=redactor,
+            boundary=lambda principal: boundary_of(folder, principal),
+            author=access.principal_of,
+            audit_key=await access.house_secret(AUDIT_SECRET),
+        )
+        sessions = Sessions(
+            store,
+            office.mail,
+            config,
+            redactor=redactor,
+            directory=access.principal_of,
+            hosts={"command": CommandHost(config.agents, access, lambda: address.http)},
+        )
+        return cls(
+            folder=folder,
+            config=config,
+            store=store,
+            access=access,
+            office=office,
+            gate=gate,
+            sessions=sessions,
+            signer=DownloadSigner(await access.house_secret(SECRET), clock),
+            redactor=redactor,
+            address=address,
+        )
+
+    async def work(self) -> None:
+        """Start what runs by itself: ingest, outbox, gate, sessions."""
+        for name, room in (("office", self.office.run()), ("gate", self.gate.run()), ("sessions", self.sessions.run())):
+            task = asyncio.create_task(room, name=name)
+            task.add_done_callback(self._ended)
+            self._tasks.append(task)
+
+    async def failed(self) -> None:
+        """Returns when one of the rooms stopped by itself; the process should end."""
+        await self._failed.wait()
+
+    async def listen_smtp(self, host: str, port: int) -> None:
+        """Open the SMTP door."""
+        door = SmtpDoor(self.office.intake, hostname=self.config.office.domains[0], domains=self.config.office.domains)
+        bound = await door.start(host, port)
+        self.smtp = door
+        self.address.smtp = f"{bound[0]}:{bound[1]}"
+
+    async def close(self) -> None:
+        """Shut the doors, stop the rooms, let go of the folder."""
+        if self.smtp is not None:
+            await self.smtp.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.sessions.close()
+        await self.store.close()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            log.error("room_failed", room=task.get_name(), exc_info=problem)
+            self._failed.set()
+
+
+def boundary_of(folder: Path, principal: Principal) -> tuple[Boundary, str]:
+    """Wall or rule, for this caller."""
+    return judge(principal.peer_uid, os.getuid(), stat.S_IMODE(folder.stat().st_mode))
+
+
+def own_secrets(folder: Path, config: Config) -> list[str]:
+    """Secrets postroom itself holds, so that no view, log or mail carries them."""
+    owner = (folder / "owner.key").read_text(encoding="utf-8").strip()
+    references = (config.relay.password, config.office.key)
+    return [owner, *(settings.resolve_secret(reference) for reference in references if reference)]
