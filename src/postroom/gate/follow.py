@@ -65,7 +65,7 @@ class Follow:
         """Until cancelled."""
         loop = asyncio.get_running_loop()
         sweep_at = loop.time()
-        seq = await self._store.events.cursor(_CURSOR)
+        seq: int | None = None
         while True:
             try:
                 if loop.time() >= sweep_at:
@@ -96,8 +96,10 @@ class Follow:
 
         await self._store.write(write)
 
-    async def catch_up(self, seq: int) -> int:
-        """Apply every event after `seq`; answers the position reached."""
+    async def catch_up(self, seq: int | None = None) -> int:
+        """Apply every event after `seq` (None: after the cursor); answers the position reached."""
+        if seq is None:
+            seq = await self._store.events.cursor(_CURSOR)
         reached = self._store.events.last_seq()
         while batch := await self._store.events.after(seq, kinds=(*_OUTBOX, DRAFT_DUE)):
             for event in batch:

@@ -175,6 +175,10 @@ class Gate:
         """Follow the event log, expire, and finish what a crash left. Until cancelled."""
         await self._follow.run()
 
+    async def catch_up(self) -> None:
+        """Apply what the event log says since the last time; `run` does it as events come."""
+        await self._follow.catch_up()
+
     async def sweep(self) -> None:
         """Expire what nobody answered and hand over again what is not with the sender; `run` does it regularly."""
         await self._follow.sweep()
