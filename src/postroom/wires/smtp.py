@@ -15,6 +15,7 @@ import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 import aiosmtplib
 from aiosmtplib import SMTPException, SMTPResponse, SMTPResponseException
@@ -153,9 +154,9 @@ class Relay:
     async def _hand_over(self, client: aiosmtplib.SMTP, raw: bytes) -> SMTPResponse:
         """All but the final dot leaves this process first, so that a loss before it is known to be harmless."""
         protocol, transport = client.protocol, client.transport
-        if protocol is None or not isinstance(transport, asyncio.WriteTransport):
+        if protocol is None or transport is None:
             raise aiosmtplib.SMTPServerDisconnected("connection lost")
-        transport.set_write_buffer_limits(high=0)
+        cast("asyncio.WriteTransport", transport).set_write_buffer_limits(high=0)  # uvloop's are no subclass of it
         stuffed = raw.replace(b"\r\n.", b"\r\n..")
         protocol.write(b"." + stuffed if raw.startswith(b".") else stuffed)
         async with asyncio.timeout(self._patience.final_s):
