@@ -12,6 +12,7 @@ import email.utils
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
 from postroom.clock import MICROS
@@ -31,7 +32,6 @@ from postroom.model.mail import Finding
 
 _HEADERS_KEPT: Final = 100
 _DATE_CHARS: Final = 200
-_LATEST: Final = 253402300800  # the year 10000
 _FROM: Final = re.compile(rb"(?im)^from[ \t]*:((?:.*(?:\n[ \t].*)*+))")
 _META_CHARSET: Final = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9._:-]{2,40})", re.IGNORECASE)
 _STRUCTURED: Final = frozenset(
@@ -223,14 +223,19 @@ def _is_utf8(value: bytes) -> bool:
 
 
 def _moment(text: str) -> int | None:
+    """The moment a Date field names. A day or hour that does not exist names none."""
     if len(text) > _DATE_CHARS:
         return None
     try:
-        parsed = email.utils.parsedate_tz(text)
-        seconds = email.utils.mktime_tz(parsed) if parsed else -1
+        found = email.utils.parsedate_tz(text)
+        if found is None:
+            return None
+        year, month, day, hour, minute, second = found[:6]
+        moment = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=UTC) - timedelta(seconds=found[9] or 0)
     except (ValueError, OverflowError, IndexError, TypeError):
         return None
-    return int(seconds) * MICROS if 0 <= seconds < _LATEST else None
+    seconds = int(moment.timestamp())
+    return seconds * MICROS if seconds >= 0 else None
 
 
 def _contents(raw: bytes, root: Node, defects: _Defects) -> tuple[str | None, str | None, tuple[Part, ...]]:

@@ -12,6 +12,7 @@ from typing import Final
 _NOT_BASE64: Final = re.compile(rb"[^A-Za-z0-9+/]+")
 _PADDING: Final = re.compile(rb"=[=\s]*")
 _BASE64_LINES: Final = re.compile(rb"[A-Za-z0-9+/\s]+")
+_SPACED_BREAK: Final = re.compile(rb"=[ \t]++\r?\n")
 _UU_BEGIN: Final = re.compile(rb"(?m)^begin [0-7]{3,4} [^\r\n]*\r?\n")
 
 
@@ -30,7 +31,7 @@ def decode_transfer(raw: bytes, encoding: str) -> tuple[bytes, bool]:
 
 def decode_quoted_printable(raw: bytes) -> bytes:
     """Soft breaks removed, a final `=` too; what is not an escape stays as written."""
-    return binascii.a2b_qp(raw)
+    return binascii.a2b_qp(_SPACED_BREAK.sub(b"=\n", raw) if b"= " in raw or b"=\t" in raw else raw)
 
 
 def decode_base64(raw: bytes) -> tuple[bytes, bool]:
