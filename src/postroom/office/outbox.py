@@ -173,7 +173,7 @@ class Outbox:
 
     async def _attempt(self, relay: Carrier, mail: Waiting) -> None:
         raw = await self._store.blobs.get(mail.blob)
-        if digest_bytes(mail.mail_from, mail.rcpt_to, raw) != mail.digest:
+        if not _is_approved(mail, raw):
             outcome = _all(mail, _NOT_APPROVED, permanent=True)
         else:
             outcome = await _carry(relay, mail, raw)
@@ -185,6 +185,11 @@ class Outbox:
         if next_at is None or self._relay is None:
             return _IDLE_S
         return min(_IDLE_S, max(0.05, (next_at - self._store.clock.now_us()) / MICROS))
+
+
+def _is_approved(mail: Waiting, raw: bytes) -> bool:
+    """The digest covers the whole envelope; whoever is still to be served must be part of it."""
+    return set(mail.pending) <= set(mail.rcpt_to) and digest_bytes(mail.mail_from, mail.rcpt_to, raw) == mail.digest
 
 
 async def _carry(relay: Carrier, mail: Waiting, raw: bytes) -> Outcome:
