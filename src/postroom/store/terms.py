@@ -3,17 +3,21 @@
 A run of kana, han or hangul `ABC` is indexed as `AB BC C` in a column of its own, so that any part
 of it is a phrase of bigrams, and one character alone is a prefix. Everything else is left to
 FTS5's unicode61. Queries are taken apart here and every word is quoted: no input can be a syntax
-error.
+error. An inbox is one token that begins with a character no text and no query can hold, so neither
+can reach into another inbox.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from typing import Final
 
 TERMS: Final = 32  # of one query; more than that is no query a person wrote
 QUERY_CHARS: Final = 1000
+
+_MARK: Final = "\ue000"  # private use: unicode61 takes it for a letter, and no text keeps it
 
 _CJK: Final = (
     "\u1100-\u11ff\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u3130-\u318f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -26,11 +30,16 @@ _TOKEN: Final = re.compile(r"[^\W_]")  # unicode61 indexes letters and digits
 
 
 def folded(text: str) -> str:
-    """One form for full-width letters, half-width kana and ligatures; nothing SQLite cannot store."""
+    """One form for full-width letters, half-width kana and ligatures; nothing SQLite cannot store, no inbox's mark."""
     if text.isascii():
         return text.replace("\0", " ")
-    clean = text.encode("utf-8", "replace").decode("utf-8").replace("\0", " ")
+    clean = text.encode("utf-8", "replace").decode("utf-8").replace("\0", " ").replace(_MARK, " ")
     return unicodedata.normalize("NFKC", clean)
+
+
+def inbox_token(inbox: str) -> str:
+    """The token every document of `inbox` carries."""
+    return _MARK + hashlib.sha256(inbox.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def spaced(text: str) -> str:
@@ -45,22 +54,22 @@ def bigrams(text: str) -> str:
     return " ".join(" ".join(run[at : at + 2] for at in range(len(run))) for run in _RUN.findall(text))
 
 
-def match_expression(query: str, words: str) -> str:
-    """`query` as an FTS5 expression: words in the columns `words`, runs in `cjk`; "" when it holds no term."""
+def match_expression(query: str) -> str:
+    """`query` as an FTS5 expression; "" when it holds no term."""
     terms: list[str] = []
     for piece in _PIECE.finditer(folded(query[:QUERY_CHARS])):
         body = piece["phrase"] if piece["word"] is None else piece["word"]
         starred = bool(piece["star"]) or body.endswith("*")
         parts = list(_PART.finditer(body))
         for part in parts:
-            terms += _term(part[0], words, run=part["run"] is not None, prefix=starred and part is parts[-1])
+            terms += _term(part[0], run=part["run"] is not None, prefix=starred and part is parts[-1])
     return " AND ".join(terms[:TERMS])
 
 
-def _term(text: str, words: str, *, run: bool, prefix: bool) -> list[str]:
+def _term(text: str, *, run: bool, prefix: bool) -> list[str]:
     if run:
         phrase = " ".join(text[at : at + 2] for at in range(max(1, len(text) - 1)))
-        return [f'cjk : "{phrase}"{" *" if len(text) == 1 else ""}']
+        return [f'"{phrase}"{" *" if len(text) == 1 else ""}']
     if not _TOKEN.search(text):
         return []
-    return [f'{words} : "{text}"{" *" if prefix else ""}']
+    return [f'"{text}"{" *" if prefix else ""}']

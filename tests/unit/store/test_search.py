@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from postroom.store.engine import Store
 from postroom.store.search import FIELDS, SearchIndex
-from postroom.store.terms import match_expression
+from postroom.store.terms import inbox_token, match_expression
 
 MAILS = {
     1: (
@@ -87,6 +87,26 @@ async def test_a_search_stays_inside_the_inboxes_asked_for(full: Store) -> None:
     assert full.read_now(lambda reader: full.search.find(reader, "quick", inboxes=[], limit=10)) == []
 
 
+async def test_a_search_over_many_inboxes_finds_the_same(full: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    many = ("a@x", "c@x", "d@x", "e@x")
+    assert find(full, "quick", *many) == [3, 1]
+    assert find(full, "quick", *many, limit=1) == [3]
+    assert find(full, "quick", "b@x", *many, before_id=4) == [3, 1]
+    monkeypatch.setattr("postroom.store.search.HOUSE", 1)  # the newest match of the house is another inbox's
+    assert find(full, "fox brown", *many, limit=1) == [3]
+    assert find(full, "quick", *many, limit=0) == []
+
+
+async def test_no_text_and_no_query_reaches_into_another_inbox(full: Store) -> None:
+    token = inbox_token("a@x")
+    await full.write(lambda tx: full.search.index(tx, 6, pod="p", inbox="b@x", fields={"text": f"quick {token} {token[1:]}"}))
+
+    assert find(full, "quick", "a@x") == [3, 1]
+    assert find(full, token, "b@x") == find(full, token[1:], "b@x") == [6]
+    assert find(full, token[0] + "*") == []
+    assert find(full, token) == [6]
+
+
 async def test_pages_are_newest_first_and_ranked_ones_best_first(full: Store) -> None:
     assert find(full, "quick", limit=2) == [4, 3]
     assert find(full, "quick", limit=2, before_id=3) == [1]
@@ -148,10 +168,10 @@ async def test_texts_of_any_kind_can_be_indexed_and_taken_out(store: Store) -> N
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(query=st.text(max_size=40) | st.text(alphabet='"*:()^-+{}会議ab AND', max_size=30))
 def test_any_text_is_a_query(query: str, shared_index: object) -> None:
-    expression = match_expression(query, "{from_ text}")
+    expression = match_expression(query)
     if expression:
         shared_index.execute(
-            "SELECT rowid FROM f WHERE f MATCH ? ORDER BY rowid DESC LIMIT 1", (f'scope : ("x") AND {expression}',)
+            "SELECT rowid FROM f WHERE f MATCH ? ORDER BY rowid DESC LIMIT 1", (f'"x" AND {expression}',)
         ).fetchall()
 
 
