@@ -115,7 +115,7 @@ class _Exchange:
         if self._scope["type"] == "websocket":
             await self._refuse_socket(error)
         elif self._started:
-            raise _Cut from error
+            raise Cut from error
         elif self.too_large is not None:
             await self._answer_and_linger(self.too_large)
         else:
@@ -144,7 +144,7 @@ class _Exchange:
             raise self.too_large
 
 
-class _Cut(Exception):
+class Cut(Exception):
     """Ends a response that had begun when it failed; the server closes the connection."""
 
 
