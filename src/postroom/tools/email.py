@@ -7,6 +7,7 @@ the four reading tools; the others do not exist for it.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any, TypeAlias
@@ -89,8 +90,8 @@ class EmailTools:
             )
         except PostroomError as problem:
             return failed(problem)
-        except Exception:
-            log.exception("tool_failed", tool=name)
+        except Exception:  # noqa: BLE001 - whatever it is, a model is not shown our insides
+            log.error("tool_failed", tool=spec.name if spec else "", traceback=traceback.format_exc())  # noqa: TRY400 - without local variables
             return failed(PostroomError("something went wrong inside postroom", fix="try again; the owner finds it in the log"))
 
     async def instructions(self, principal: Principal) -> str:

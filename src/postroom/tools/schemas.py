@@ -17,6 +17,7 @@ from postroom.errors import Invalid
 _STRING: Final = {"type": "string"}
 _STRINGS: Final = {"type": "array", "items": _STRING}
 _LIMIT: Final = {"type": "integer"}
+_NAMED, _NAME_CHARS = 3, 40  # of unknown arguments, in an error
 _WORDS: Final = {"string": "text", "integer": "a whole number", "boolean": "true or false", "array": "a list of texts"}
 
 
@@ -125,7 +126,8 @@ def check_arguments(spec: ToolSpec, arguments: Mapping[str, Any]) -> dict[str, A
     """The arguments that were given (null counts as not given). Raises `Invalid` naming each wrong one."""
     properties: Mapping[str, Any] = spec.input_schema["properties"]
     given = {name: value for name, value in arguments.items() if value is not None}
-    wrong = [_unknown(name, properties) for name in given if name not in properties]
+    strange = [name for name in given if name not in properties]
+    wrong = [_unknown(name, properties) for name in strange[:_NAMED]]
     wrong += [(name, f"{name} is required") for name in spec.input_schema.get("required", ()) if name not in given]
     wrong += [
         (name, f"{name} must be {_WORDS[properties[name]['type']]}")
@@ -145,6 +147,6 @@ def _fits(kind: str, value: Any) -> bool:
 
 
 def _unknown(name: str, properties: Mapping[str, Any]) -> tuple[str, str]:
-    shown = "".join(char if char.isascii() and char.isprintable() else "?" for char in name[:40])
-    near = difflib.get_close_matches(name, list(properties), n=1, cutoff=0.5)
+    shown = "".join(char if char.isascii() and char.isprintable() else "?" for char in name[:_NAME_CHARS])
+    near = difflib.get_close_matches(shown, list(properties), n=1, cutoff=0.5)
     return shown, f"unknown argument {shown!r}" + (f", did you mean {near[0]}?" if near else f"; known: {', '.join(properties)}")
