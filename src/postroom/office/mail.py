@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postroom.office.deletion import Deletion
 from postroom.office.drafts import Drafts
 from postroom.office.inboxes import Inboxes
 from postroom.office.lists import Lists
@@ -10,5 +11,5 @@ from postroom.office.search import Search
 from postroom.office.threads import Threads
 
 
-class OfficeMail(Inboxes, Messages, Threads, Drafts, Search, Lists):
+class OfficeMail(Inboxes, Messages, Threads, Drafts, Search, Lists, Deletion):
     """Email without the power to send it."""

@@ -205,8 +205,8 @@ def _thread_state(thread: _Thread | None, letter: Letter, public_id: str) -> dic
     old: Sequence[Any] = (
         thread.state if thread else (0, "", "[]", "[]", content.subject, 0, 0, at, None, None, public_id, content.preview)
     )
-    senders = _joined(strings(old[2]), (content.from_,))
-    recipients = _joined(strings(old[3]), (*content.to, *content.cc, *letter.bcc))
+    senders = joined(strings(old[2]), (content.from_,))
+    recipients = joined(strings(old[3]), (*content.to, *content.cc, *letter.bcc))
     newest = at >= old[7]
     return {
         "senders": to_json(senders),
@@ -226,7 +226,7 @@ def _thread_state(thread: _Thread | None, letter: Letter, public_id: str) -> dic
     }
 
 
-def _joined(known: Sequence[str], more: Iterable[str]) -> list[str]:
+def joined(known: Sequence[str], more: Iterable[str]) -> list[str]:
     """Those known and the new ones, each address once, at most as many as a thread lists."""
     by_address = {bare_address(entry): entry for entry in known}
     for entry in more:
