@@ -18,6 +18,7 @@ from postroom.model.request import SendKind, SendRequest
 Several = str | list[str] | None
 ClientId = Annotated[str, Field(pattern=rf"^[A-Za-z0-9._~-]{{1,{KEY_CHARS}}}$")]
 DisplayName = Annotated[str, Field(max_length=DISPLAY_NAME_CHARS, pattern=r'^[^()<>@,;:\\"\[\]\x00-\x1f\x7f]*$')]
+Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 Value = StrictStr | StrictBool | StrictInt | FiniteFloat
 _CLEARABLE: Final = ("reply_to", "to", "cc", "bcc", "subject", "text", "html", "send_at")
 
@@ -96,7 +97,7 @@ class Send(BaseModel):
     html: str | None = None
     attachments: list[SendAttachment] | None = None
     headers: dict[str, str] | None = None
-    track_opens: bool | None = None
+    track_opens: StrictBool | None = None
 
     def request(self, kind: SendKind, inbox_id: str, message_id: str | None = None) -> SendRequest:
         to, cc, bcc = several(self.to), several(self.cc), several(self.bcc)
@@ -122,7 +123,7 @@ class Send(BaseModel):
 class Reply(Send):
     """A reply; `to`, `cc` and `bcc` replace the derived recipients."""
 
-    reply_all: bool | None = None
+    reply_all: StrictBool | None = None
 
     def reply(self, inbox_id: str, message_id: str) -> SendRequest:
         if not self.reply_all:
@@ -141,7 +142,7 @@ class ReplyAll(BaseModel):
     html: str | None = None
     attachments: list[SendAttachment] | None = None
     headers: dict[str, str] | None = None
-    track_opens: bool | None = None
+    track_opens: StrictBool | None = None
 
     def reply(self, inbox_id: str, message_id: str) -> SendRequest:
         whole = Send(**{name: getattr(self, name) for name in self.model_fields_set})
@@ -160,8 +161,8 @@ class CreateDraft(BaseModel):
     attachments: list[SendAttachment] | None = None
     in_reply_to: str | None = None
     forward_of: str | None = None
-    reply_all: bool | None = None
-    send_at: str | None = None
+    reply_all: StrictBool | None = None
+    send_at: Moment | None = None
     client_id: ClientId | None = None
 
     def noun(self) -> DraftFields:
@@ -218,7 +219,7 @@ class UpdateDraft(BaseModel):
     subject: str | None = None
     text: str | None = None
     html: str | None = None
-    send_at: str | None = None
+    send_at: Moment | None = None
     add_attachments: list[SendAttachment] | None = None
     remove_attachments: list[str] | None = None
     add_labels: Several = None
@@ -241,14 +242,14 @@ class UpdateDraft(BaseModel):
 
 
 class BatchGet(BaseModel):
-    message_ids: list[str] = Field(min_length=1, max_length=500)
+    message_ids: list[str] = Field(min_length=1, max_length=500, json_schema_extra={"uniqueItems": True})
 
     def ids(self) -> tuple[str, ...]:
         return _distinct(self.message_ids)
 
 
 class BatchUpdate(UpdateLabels):
-    message_ids: list[str] = Field(min_length=1, max_length=50)
+    message_ids: list[str] = Field(min_length=1, max_length=50, json_schema_extra={"uniqueItems": True})
 
     def ids(self) -> tuple[str, ...]:
         return _distinct(self.message_ids)

@@ -10,11 +10,14 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match
+from starlette.types import Scope
 
 from postroom.errors import Invalid, NotFound, PostroomError, TooLarge
 from postroom.interfaces.http.errors import body_of, headers_of, internal_error, status_of
 from postroom.interfaces.rest.absent import missing
 
+_METHODS = ("GET", "POST", "PATCH", "DELETE")
 _ROUTES = "see /openapi.json for the routes offered here"
 
 
@@ -61,9 +64,19 @@ async def _on_http(request: Request, error: Exception) -> JSONResponse:
         return answer(NotFound(absent or "Route not found", fix=_ROUTES))
     if error.status_code == 405:
         response = answer(PostroomError("this route does not have this method", code="method_not_allowed", fix=_ROUTES))
-        response.headers.update(error.headers or {})
+        response.headers["Allow"] = ", ".join(_allowed(request))
         return response
     return answer(Invalid(str(error.detail)) if error.status_code < 500 else internal_error())
+
+
+def _allowed(request: Request) -> list[str]:
+    """Methods that some route has for this path; the framework names those of the first route only."""
+    routes = request.app.router.routes
+    return [method for method in _METHODS if any(_fits(route, {**request.scope, "method": method}) for route in routes)]
+
+
+def _fits(route: BaseRoute, scope: Scope) -> bool:
+    return route.matches(scope)[0] is Match.FULL
 
 
 async def _on_fault(request: Request, error: Exception) -> JSONResponse:

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from postroom.access.keys import ApiKey as KeyNoun
 from postroom.clock import to_iso
+from postroom.interfaces.rest.bodies import Moment
 from postroom.interfaces.rest.door import Caller, Door, Here
 from postroom.interfaces.rest.params import Paged, invalid, moment
 from postroom.interfaces.rest.routing import router
@@ -62,7 +63,7 @@ class UpdateApiKey(BaseModel):
 
 
 class CreateApiKey(UpdateApiKey):
-    expires_at: str | None = None
+    expires_at: Moment | None = None
     public_key: dict[str, Any] | None = None
 
 

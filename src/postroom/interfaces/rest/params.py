@@ -14,13 +14,15 @@ from fastapi import Depends, Header, Query
 
 from postroom.clock import from_iso
 from postroom.errors import Invalid
-from postroom.limits import KEY_CHARS
+from postroom.limits import KEY_CHARS, PAGE_MAX
 from postroom.model.paging import MailFilter, PageRequest
 
 _KEY: Final = re.compile(rf"[A-Za-z0-9\-._~]{{1,{KEY_CHARS}}}")
+_Key = Annotated[str | None, Header(alias="Idempotency-Key", json_schema_extra={"pattern": f"^{_KEY.pattern}$"})]
 _Hidden = Literal["spam", "blocked", "unauthenticated", "trash"]
 Words = Annotated[list[str], Query()]
-Moment = Annotated[str | None, Query(description="RFC 3339, with an offset")]
+Moment = Annotated[str | None, Query(json_schema_extra={"format": "date-time"})]
+Limit = Annotated[int | None, Query(ge=1, le=PAGE_MAX)]
 
 
 def words(values: Sequence[str], name: str) -> tuple[str, ...]:
@@ -58,7 +60,7 @@ def _entries(value: str, name: str) -> list[str]:
     return list(entries)
 
 
-def _page(limit: int | None = None, page_token: str | None = None, ascending: bool | None = None) -> PageRequest:
+def _page(limit: Limit = None, page_token: str | None = None, ascending: bool | None = None) -> PageRequest:
     return PageRequest(limit=limit, page_token=page_token, ascending=bool(ascending))
 
 
@@ -137,7 +139,7 @@ def _labels(values: Sequence[str]) -> tuple[str, ...]:
     return tuple(label.strip().lower() for label in words(values, "labels"))
 
 
-def _idempotency_key(key: Annotated[str | None, Header(alias="Idempotency-Key")] = None) -> str | None:
+def _idempotency_key(key: _Key = None) -> str | None:
     if key is not None and not _KEY.fullmatch(key):
         raise invalid("Idempotency-Key", f"1 to {KEY_CHARS} characters of A-Z a-z 0-9 - . _ ~")
     return key

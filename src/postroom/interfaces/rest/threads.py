@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import Depends, Request
+from fastapi import Depends, Path, Request
 
 from postroom.errors import NotFound
 from postroom.interfaces.rest.bodies import UpdateLabels
@@ -25,7 +25,7 @@ class ListThreads(Listing):
     threads: list[ThreadItem]
 
 
-def _thread_id(thread_id: str) -> str:
+def _thread_id(thread_id: Annotated[str, Path(json_schema_extra={"format": "uuid"})]) -> str:
     try:
         return str(UUID(thread_id))
     except ValueError:
