@@ -30,10 +30,14 @@ BY_CLASS: Final[tuple[tuple[type[errors.PostroomError], int], ...]] = (
     (errors.TransportFailure, FAILED),
     (errors.PostroomError, FAILED),
 )
+# Codes whose class says something else: a name that is taken travels as 403.
+BY_CODE: Final = {"already_exists": FAILED}
 
 
 def status_of(error: errors.PostroomError) -> int:
     """The exit status of `error`. Of transport failures only a temporary one is worth another try."""
+    if error.code in BY_CODE:
+        return BY_CODE[error.code]
     if isinstance(error, errors.TransportFailure) and error.kind == "temporary":
         return TRY_AGAIN
     return next(status for kind, status in BY_CLASS if isinstance(error, kind))

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from postroom.access.queries import AgentInfo
-from postroom.errors import Conflict, Invalid, PostroomError
+from postroom.errors import Invalid, PostroomError
 from postroom.interfaces.api.rooms import Rooms
 from postroom.interfaces.api.wire import agent_shape, answer, body_as, caller
 from postroom.limits import PAGE_MAX
@@ -67,7 +67,9 @@ async def _own_inbox(rooms: Rooms, principal: Principal, info: AgentInfo, userna
     new = NewInbox(username=username, domain=domain, owner_agent=info.agent_id)
     try:
         return (await rooms.mail.create_inbox(principal, new)).inbox_id
-    except Conflict:
+    except PostroomError as problem:
+        if problem.code != "already_exists":
+            raise
         found = await rooms.mail.get_inbox(principal, f"{username}@{domain}")
         if found.owner_agent != info.agent_id:
             raise
