@@ -134,7 +134,11 @@ class Store:
 
 def _prepare(dialect: Dialect) -> Connection:
     connection = dialect.connect(writes=True)
-    migrate(connection)
+    try:
+        migrate(dialect, connection)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 

@@ -30,10 +30,6 @@ FIELD_CHARS: Final = 512 * 1024  # of one field; what lies beyond is stored and 
 FIELDS: Final = ("from_", "recipients", "subject", "text")
 _NEWEST: Final = (1 << 63) - 1
 
-CREATE: Final = (
-    "CREATE VIRTUAL TABLE mail_search USING fts5(scope, from_, recipients, subject, text, cjk, "
-    "content='', tokenize='unicode61 remove_diacritics 2')"
-)
 _COLUMNS = "scope, from_, recipients, subject, text, cjk"
 _VALUES = ":scope, :from_, :recipients, :subject, :text, :cjk"
 _ADD = sql(text(f"INSERT INTO mail_search(rowid, {_COLUMNS}) VALUES (:id, {_VALUES})"))  # noqa: S608 - constants

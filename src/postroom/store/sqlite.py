@@ -61,6 +61,10 @@ class Sqlite:
     def in_transaction(self, connection: Connection) -> bool:
         return cast(sqlite3.Connection, connection).in_transaction
 
+    def has_table(self, connection: Connection, name: str) -> bool:
+        row = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :name", {"name": name}).fetchone()
+        return row is not None
+
     def inserted_id(self, cursor: Cursor) -> int:
         return cast(sqlite3.Cursor, cursor).lastrowid or 0
 
