@@ -23,14 +23,6 @@ MAIL_SEARCH = (
 )
 
 
-def upgrade() -> None:
-    _store()
-    _access()
-    _gate()
-    _office()
-    _sessions()
-
-
 def _key(name: str = "id") -> sa.Column[Any]:
     return sa.Column(name, KEY, primary_key=True, autoincrement=True)
 
@@ -51,9 +43,9 @@ def _bytes(name: str, *, nullable: bool = False, **more: Any) -> sa.Column[Any]:
     return sa.Column(name, sa.LargeBinary, nullable=nullable, **more)
 
 
-def _store() -> None:
-    op.create_table(
-        "event",
+TABLES: dict[str, list[sa.schema.SchemaItem]] = {
+    # store
+    "event": [
         _key("seq"),
         _text("event_id", unique=True),
         _text("pod"),
@@ -66,46 +58,36 @@ def _store() -> None:
         _text("snapshot"),
         sa.Index("event_by_inbox", "inbox", "seq"),
         sa.Index("event_by_kind", "kind", "seq"),
-        sqlite_autoincrement=True,
-    )
-    op.create_table(
-        "cursor",
+    ],
+    "cursor": [
         _key(),
         _text("name", unique=True),
         _number("seq"),
-    )
-    op.create_table(
-        "lease",
+    ],
+    "lease": [
         _key(),
         _text("name", unique=True),
         _text("holder"),
         _number("expires_at"),
-    )
-    op.create_table(
-        "blob",
+    ],
+    "blob": [
         _key(),
         _text("sha", unique=True),
         _number("size"),
         _bytes("data", nullable=True),
-    )
-    op.create_table(
-        "search_document",
+    ],
+    "search_document": [
         sa.Column("id", KEY, primary_key=True, autoincrement=False),
         _text("pod"),
         _text("inbox"),
         _bytes("indexed"),
-    )
-    op.create_table(
-        "probe",
+    ],
+    "probe": [
         _key(),
         _number("at"),
-    )
-    op.execute(MAIL_SEARCH)
-
-
-def _access() -> None:
-    op.create_table(
-        "agent",
+    ],
+    # access
+    "agent": [
         _key(),
         _text("pod"),
         _text("agent_id", unique=True),
@@ -114,9 +96,8 @@ def _access() -> None:
         _number("created_at"),
         _number("removed_at", nullable=True),
         sa.UniqueConstraint("pod", "name", name="uq_agent_name"),
-    )
-    op.create_table(
-        "api_key",
+    ],
+    "api_key": [
         _key(),
         _text("pod"),
         _text("key_id", unique=True),
@@ -132,20 +113,16 @@ def _access() -> None:
         _number("expires_at", nullable=True),
         _number("revoked_at", nullable=True),
         sa.Index("ix_api_key_agent", "agent_id"),
-    )
-    op.create_table(
-        "house_secret",
+    ],
+    "house_secret": [
         _key(),
         _text("pod"),
         _text("name"),
         _bytes("value"),
         sa.UniqueConstraint("pod", "name", name="uq_house_secret_name"),
-    )
-
-
-def _gate() -> None:
-    op.create_table(
-        "outgoing",
+    ],
+    # gate
+    "outgoing": [
         _key(),
         _text("pod"),
         _text("outgoing_id", unique=True),
@@ -183,9 +160,8 @@ def _gate() -> None:
         sa.Index("ix_outgoing_content", "submitter", "content"),
         sa.Index("ix_outgoing_pod", "pod", "id"),
         sa.Index("ix_outgoing_state", "state", "expires_at"),
-    )
-    op.create_table(
-        "gate_audit",
+    ],
+    "gate_audit": [
         _key(),
         _text("pod"),
         _number("seq", unique=True),
@@ -194,9 +170,8 @@ def _gate() -> None:
         _bytes("entry_hash"),
         _bytes("link"),
         sa.Index("ix_gate_audit_outgoing", "outgoing_id", "seq"),
-    )
-    op.create_table(
-        "read_log",
+    ],
+    "read_log": [
         _key(),
         _text("pod"),
         _text("agent_id"),
@@ -205,12 +180,9 @@ def _gate() -> None:
         _number("at"),
         sa.Index("ix_read_log_agent", "agent_id", "at"),
         sa.Index("ix_read_log_ref", "agent_id", "ref"),
-    )
-
-
-def _office() -> None:
-    op.create_table(
-        "inbox",
+    ],
+    # office
+    "inbox": [
         _key(),
         _text("pod"),
         _text("address"),
@@ -224,9 +196,8 @@ def _office() -> None:
         sa.UniqueConstraint("address", name="uq_inbox_address"),
         sa.UniqueConstraint("pod", "client_id", name="uq_inbox_client_id"),
         sa.Index("ix_inbox_owner", "owner_agent"),
-    )
-    op.create_table(
-        "thread",
+    ],
+    "thread": [
         _key(),
         _text("pod"),
         _number("inbox"),
@@ -249,9 +220,8 @@ def _office() -> None:
         sa.UniqueConstraint("uuid", name="uq_thread_uuid"),
         sa.Index("ix_thread_received", "inbox", "received_at", "id"),
         sa.Index("ix_thread_timestamp", "inbox", "timestamp", "id"),
-    )
-    op.create_table(
-        "message",
+    ],
+    "message": [
         _key(),
         _text("pod"),
         _number("inbox"),
@@ -291,16 +261,14 @@ def _office() -> None:
         sa.Index("ix_message_blob", "blob"),
         sa.Index("ix_message_inbox", "inbox", "timestamp", "id"),
         sa.Index("ix_message_thread", "thread", "timestamp", "id"),
-    )
-    op.create_table(
-        "message_alias",
+    ],
+    "message_alias": [
         _number("inbox", primary_key=True, autoincrement=False),
         _text("rfc_id", primary_key=True),
         _number("message", primary_key=True, autoincrement=False),
         sa.Index("ix_message_alias_message", "message"),
-    )
-    op.create_table(
-        "message_label",
+    ],
+    "message_label": [
         _number("message", primary_key=True, autoincrement=False),
         _text("label", primary_key=True),
         _number("inbox"),
@@ -308,9 +276,8 @@ def _office() -> None:
         _number("timestamp"),
         sa.Index("ix_message_label_inbox", "inbox", "label", "timestamp", "message"),
         sa.Index("ix_message_label_thread", "thread", "label"),
-    )
-    op.create_table(
-        "attachment",
+    ],
+    "attachment": [
         _key(),
         _text("pod"),
         _number("message"),
@@ -324,9 +291,8 @@ def _office() -> None:
         _number("size"),
         sa.Index("ix_attachment_message", "message"),
         sa.Index("ix_attachment_thread", "thread"),
-    )
-    op.create_table(
-        "draft",
+    ],
+    "draft": [
         _key(),
         _text("pod"),
         _number("inbox"),
@@ -353,14 +319,12 @@ def _office() -> None:
         sa.UniqueConstraint("uuid", name="uq_draft_uuid"),
         sa.Index("ix_draft_due", "send_status", "send_at"),
         sa.Index("ix_draft_inbox", "inbox", "updated_at", "id"),
-    )
-    op.create_table(
-        "draft_label",
+    ],
+    "draft_label": [
         _number("draft", primary_key=True, autoincrement=False),
         _text("label", primary_key=True),
-    )
-    op.create_table(
-        "draft_attachment",
+    ],
+    "draft_attachment": [
         _key(),
         _text("pod"),
         _number("draft"),
@@ -373,9 +337,8 @@ def _office() -> None:
         _text("blob"),
         sa.Index("ix_draft_attachment_blob", "blob"),
         sa.Index("ix_draft_attachment_draft", "draft"),
-    )
-    op.create_table(
-        "intake",
+    ],
+    "intake": [
         _key(),
         _text("pod"),
         _text("blob"),
@@ -387,9 +350,8 @@ def _office() -> None:
         _number("attempts"),
         _number("received_at"),
         sa.Index("ix_intake_queue", "attempts", "id"),
-    )
-    op.create_table(
-        "outbox",
+    ],
+    "outbox": [
         _key(),
         _text("pod"),
         _text("outgoing_id"),
@@ -410,9 +372,8 @@ def _office() -> None:
         sa.UniqueConstraint("outgoing_id", name="uq_outbox_outgoing_id"),
         sa.Index("ix_outbox_blob", "blob"),
         sa.Index("ix_outbox_due", "state", "next_at"),
-    )
-    op.create_table(
-        "list_entry",
+    ],
+    "list_entry": [
         _key(),
         _text("pod"),
         _number("inbox"),
@@ -422,21 +383,17 @@ def _office() -> None:
         _text("reason", nullable=True),
         _number("created_at"),
         sa.UniqueConstraint("pod", "inbox", "direction", "entry", name="uq_list_entry_entry"),
-    )
-    op.create_table(
-        "suppression",
+    ],
+    "suppression": [
         _key(),
         _text("pod"),
         _text("address"),
         _text("reason"),
         _number("created_at"),
         sa.UniqueConstraint("pod", "address", name="uq_suppression_address"),
-    )
-
-
-def _sessions() -> None:
-    op.create_table(
-        "session",
+    ],
+    # sessions
+    "session": [
         sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
         _text("pod"),
         _text("session_id"),
@@ -455,4 +412,12 @@ def _sessions() -> None:
         sa.UniqueConstraint("agent", "session_id", name="session_agent_id"),
         sa.Index("session_agent", "agent", "id"),
         sa.Index("session_due", "next_at"),
-    )
+    ],
+}
+POSITIONS_NEVER_COME_BACK = {"event": {"sqlite_autoincrement": True}}
+
+
+def upgrade() -> None:
+    for name, items in TABLES.items():
+        op.create_table(name, *items, **POSITIONS_NEVER_COME_BACK.get(name, {}))
+    op.execute(MAIL_SEARCH)
