@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Final
 
 from postroom import errors
@@ -32,6 +33,23 @@ BY_CLASS: Final[tuple[tuple[type[errors.PostroomError], int], ...]] = (
 )
 # Codes whose class says something else: a name that is taken travels as 403.
 BY_CODE: Final = {"already_exists": FAILED}
+
+
+def ending(run: Callable[[], int], *, as_json: bool) -> int:
+    """The exit status of `run`, whichever way it ends: no error becomes a stack trace."""
+    try:
+        return run()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else FAILED if end.code else 0
+    except errors.PostroomError as error:
+        return tell(error, as_json=as_json)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has had enough
+        return 0
+    except Exception as problem:  # noqa: BLE001  (the last resort: one line instead of a stack trace)
+        return tell_unexpected(problem)
 
 
 def status_of(error: errors.PostroomError) -> int:

@@ -1,23 +1,31 @@
-"""The entry point: plumbing is dispatched before typer is loaded."""
+"""The entry point. Commands that only need the standard library are dispatched before typer is loaded."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from importlib import import_module
 
-PLUMBING = {"mcp": "postroom.cli.mcp_stdio"}  # each with `main(arguments) -> exit status`
+from postroom.cli.exits import ending
+
+# The daemon and the plumbing: modules with `main(arguments) -> exit status`.
+PLAIN = {"serve": "postroom.cli.serve", "mcp": "postroom.cli.mcp_stdio"}
 
 
 def main() -> int:
     """Run the command line of this process; its exit status."""
     arguments = sys.argv[1:]
-    if arguments and arguments[0] in PLUMBING and "--help" not in arguments:
-        from importlib import import_module
+    return ending(lambda: run(arguments), as_json="--json" in arguments)
 
-        plumbing = import_module(PLUMBING[arguments[0]])
-        return int(plumbing.main(arguments[1:]) or 0)
-    from postroom.cli.commands import run
 
-    return run(arguments)
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line."""
+    if arguments and arguments[0] in PLAIN:
+        return int(import_module(PLAIN[arguments[0]]).main(arguments[1:]))
+    from postroom.cli.commands import app
+
+    app(args=list(arguments), prog_name="postroom")
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,34 @@
+"""`postroom serve`, read with the standard library: the daemon never loads what only people's commands need."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from postroom.cli.options import HTTP, SMTP, serve_options
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serve in the foreground until SIGTERM; the exit status."""
+    given = _parser().parse_args(arguments)
+    os.umask(0o077)
+    options = serve_options(config=given.config, data=given.data, http=given.http, smtp=given.smtp)
+    from postroom.app.serve import run
+
+    return run(options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="postroom serve",
+        description="Run the post room in the foreground. Prints one line on stdout when everything listens.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--config", type=Path, metavar="FILE", help="else POSTROOM_CONFIG, else postroom.toml in the data folder")
+    add("--data", type=Path, metavar="DIR", help="else POSTROOM_DATA, else the platform's folder for user data")
+    add("--http", default=HTTP, metavar="HOST:PORT", help="default %(default)s; port 0 picks a free one")
+    add("--smtp", default=SMTP, metavar="HOST:PORT", help="default %(default)s; off: no SMTP")
+    return parser
