@@ -180,16 +180,24 @@ class Blob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListEntry:
-    """An address or bare domain on a list; `inbox_id` None: of the whole pod. `read_only` ones come from the config."""
+    """One entry of an allow or block list: an address or a domain.
+
+    `inbox_id` None: it holds for the whole pod. `read_only`: it stands in the config.
+    """
 
     entry: str
     direction: Literal["send", "receive", "reply"]
-    type: Literal["allow", "block"]
+    list_type: Literal["allow", "block"]
     pod_id: str
     inbox_id: str | None = None
     reason: str | None = None
     created_at: int = 0
     read_only: bool = False
+
+    @property
+    def entry_type(self) -> Literal["email", "domain"]:
+        """Whether it names one address or a whole domain."""
+        return "email" if "@" in self.entry else "domain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

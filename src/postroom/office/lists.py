@@ -8,12 +8,12 @@ reply lists meet arriving mail in `receiving`. Suppressed addresses count as blo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from sqlalchemy import and_, bindparam, delete, or_, select
 
 from postroom.errors import Conflict, Invalid, NotFound
+from postroom.model.mail import ListEntry
 from postroom.model.paging import Page, PageRequest, make_token, read_token, scope_of
 from postroom.model.principal import Principal, require_owner
 from postroom.office import tables as t
@@ -50,24 +50,6 @@ _SEND = sql(
     .order_by(t.list_entry.c.entry)
 )
 _SUPPRESSED = sql(select(t.suppression.c.address).where(t.suppression.c.pod == bindparam("pod")))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListEntry:
-    """One entry. `inbox_id` None: it holds for the whole pod. `read_only`: it stands in the config."""
-
-    entry: str
-    direction: Direction
-    list_type: ListType
-    pod_id: str
-    inbox_id: str | None = None
-    reason: str | None = None
-    created_at: int = 0
-    read_only: bool = False
-
-    @property
-    def entry_type(self) -> Literal["email", "domain"]:
-        return "email" if "@" in self.entry else "domain"
 
 
 class Lists(Desk):

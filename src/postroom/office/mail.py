@@ -5,11 +5,12 @@ from __future__ import annotations
 from postroom.office.deletion import Deletion
 from postroom.office.drafts import Drafts
 from postroom.office.inboxes import Inboxes
+from postroom.office.label_events import LabelEvents
 from postroom.office.lists import Lists
 from postroom.office.messages import Messages
 from postroom.office.search import Search
 from postroom.office.threads import Threads
 
 
-class OfficeMail(Inboxes, Messages, Threads, Drafts, Search, Lists, Deletion):
+class OfficeMail(Inboxes, Messages, Threads, Drafts, Search, Lists, Deletion, LabelEvents):
     """Email without the power to send it."""

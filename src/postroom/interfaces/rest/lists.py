@@ -40,12 +40,12 @@ class ListEntry(Shape):
         return cls(
             pod_id=row.pod_id,
             inbox_id=row.inbox_id,
-            scope_key=f"{scope}#{row.direction}#{row.type}",
+            scope_key=f"{scope}#{row.direction}#{row.list_type}",
             entry=row.entry,
             reason=row.reason,
             direction=row.direction,
-            list_type=row.type,
-            entry_type="email" if "@" in row.entry else "domain",
+            list_type=row.list_type,
+            entry_type=row.entry_type,
             created_at=to_iso(row.created_at),
             read_only=row.read_only or None,
         )
@@ -72,7 +72,8 @@ async def list_entries(
 async def create_entry(
     *, here: Here, caller: Caller, within: Within, direction: Direction, type: Type, body: CreateEntry
 ) -> ListEntry:
-    return ListEntry.of(await here.verb("create_entry", _WHAT)(caller, within, direction, type, body.entry, body.reason))
+    create = here.verb("create_entry", _WHAT)
+    return ListEntry.of(await create(caller, within, direction, type, body.entry, reason=body.reason))
 
 
 @routes.get("/{entry:segment}")

@@ -60,15 +60,15 @@ async def search_messages(
 @routes.post("/batch-get")
 async def batch_get_messages(here: Here, caller: Caller, inbox_id: str, body: BatchGet) -> BatchMessages:
     ids = body.ids()
-    found = await here.verb("batch_get", "batch get")(caller, inbox_id, ids)
+    found = await here.verb("batch_get_messages", "batch get")(caller, inbox_id, ids)
     return BatchMessages(limit=len(ids), count=len(found), messages=[MessageItem.of(row) for row in found])
 
 
 @routes.post("/batch-update")
 async def batch_update_messages(here: Here, caller: Caller, inbox_id: str, body: BatchUpdate) -> BatchLabels:
     ids, (add, remove) = body.ids(), body.pair()
-    found = await here.verb("batch_update", "batch update")(caller, inbox_id, ids, add, remove)
-    updates = [MessageLabels(message_id=message_id, labels=list(labels)) for message_id, labels in found]
+    found = await here.verb("batch_update_messages", "batch update")(caller, inbox_id, ids, add, remove)
+    updates = [MessageLabels(message_id=message_id, labels=list(labels)) for message_id, labels in found.items()]
     return BatchLabels(limit=len(ids), count=len(updates), updates=updates)
 
 
