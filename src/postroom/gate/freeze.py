@@ -17,6 +17,7 @@ import msgspec
 
 from postroom.errors import Conflict, Invalid, TooLarge
 from postroom.gate import quoting
+from postroom.gate.submission import resolve_submission, submission_bytes
 from postroom.ids import new_message_id
 from postroom.limits import MAIL_BYTES, RECIPIENTS_PER_SEND
 from postroom.mime.addresses import parse_address
@@ -66,16 +67,24 @@ async def resolve(mail: Mail, principal: Principal, request: SendRequest, *, red
             outbound = await _forward(mail, principal, inbox, request, source)
         else:
             outbound = _reply(inbox, request, source, redact)
+    elif request.kind is SendKind.SUBMISSION:
+        outbound = await resolve_submission(mail, principal, inbox, request)
     else:
         outbound = _new(inbox, request)
     return _checked(dataclasses.replace(outbound, draft_id=draft_id))
 
 
-def fix(outbound: Outbound, *, binds: Literal["bytes", "request"], at_us: int) -> Fixed:
-    """Bytes, envelope and digest of `outbound`, dated `at_us`. Raises `Invalid` or `TooLarge`."""
+def fix(outbound: Outbound, *, binds: Literal["bytes", "request"], at_us: int, submitted: bytes | None = None) -> Fixed:
+    """Bytes, envelope and digest of `outbound`, dated `at_us`. Raises `Invalid` or `TooLarge`.
+
+    `submitted` is the mail as its writer handed it in, where it was handed in whole.
+    """
     domain = outbound.inbox_id.rpartition("@")[2]
     message_id = new_message_id(domain)
-    raw = compose(outbound, message_id=message_id, at_us=at_us, boundary_seed=message_id)
+    if submitted is None:
+        raw = compose(outbound, message_id=message_id, at_us=at_us, boundary_seed=message_id)
+    else:
+        raw = submission_bytes(submitted, message_id=message_id, at_us=at_us)
     if len(raw) > MAIL_BYTES:
         raise TooLarge(f"the mail has {len(raw)} bytes, over the limit of {MAIL_BYTES}", fix="send smaller attachments")
     mail_from = outbound.inbox_id

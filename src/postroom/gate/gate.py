@@ -186,7 +186,8 @@ class Gate:
     async def _freeze(self, principal: Principal, request: SendRequest, *, key: str | None, asked: str) -> tuple[Row, _Blobs]:
         outbound = await freeze.resolve(self._mail, principal, request, redact=lambda text: self._redactor.redact(text)[0])
         now = self._clock.now_us()
-        fixed = freeze.fix(outbound, binds=self._sender.binds, at_us=now)
+        submitted = request.raw if request.kind is SendKind.SUBMISSION else None
+        fixed = freeze.fix(outbound, binds=self._sender.binds, at_us=now, submitted=submitted)
         decision = await self._judge.decide(principal, outbound)
         blobs = [(await self._store.blobs.put(data), data) for data in (fixed.raw, *(a.content for a in outbound.attachments))]
         boundary, why = self._boundary(principal)

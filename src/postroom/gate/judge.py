@@ -59,7 +59,7 @@ class Judge:
 
     def _secrets(self, outbound: Outbound) -> tuple[str, ...]:
         names = [entry.filename for entry in outbound.attachments]
-        texts = (outbound.subject, outbound.text, outbound.html, *names)
+        texts = (outbound.subject, outbound.text, outbound.html, *outbound.headers.values(), *names)
         return tuple(dict.fromkeys(span.kind for text in texts if text for span in self._redactor.find(text)))
 
 

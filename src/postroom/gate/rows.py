@@ -139,6 +139,9 @@ class Row:
             comment=self.comment,
             detail=self.detail,
             possible_duplicate=self.possible_duplicate,
+            html=out.html,
+            reply_to=out.reply_to,
+            headers=out.headers,
         )
 
 

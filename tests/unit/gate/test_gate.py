@@ -3,15 +3,18 @@
 import asyncio
 
 import pytest
+from sqlalchemy import bindparam, update
 
 from postroom.errors import Conflict, Forbidden, Invalid, NotFound, StorageFailure, TooLarge, TransportFailure
 from postroom.gate import audit
+from postroom.gate.tables import outgoing
 from postroom.ledger.chain import next_link
 from postroom.model.event import DRAFT_DUE, OUTBOX_DEFERRED, OUTBOX_FAILED, OUTBOX_SENT
 from postroom.model.mail import AttachmentData
 from postroom.model.outgoing import State
 from postroom.model.paging import PageRequest
 from postroom.policy.digest import digest_bytes
+from postroom.store.statement import sql
 
 ADA = "ada@customer.example"
 EVE = "eve@elsewhere.example"
@@ -54,6 +57,32 @@ async def test_another_digest_approves_nothing(house, owner):
         await house.open.approve(owner, held.outgoing_id, "0" * 64)
     assert problem.value.code == "digest_mismatch"
     assert (await house.open.show(owner, held.outgoing_id)).state is State.HELD
+    assert house.sender.calls == 0
+
+
+async def redirect(house, outgoing_id: str, to: str) -> None:
+    """Somebody changes the stored envelope behind the gate's back."""
+    change = sql(update(outgoing).values(rcpt_to=f'["{to}"]').where(outgoing.c.outgoing_id == bindparam("which")))
+    await house.store.write(lambda tx: tx.run(change, which=outgoing_id))
+
+
+async def test_a_row_changed_in_the_store_is_not_approved(house, owner):
+    held = await house.submit()
+    await redirect(house, held.outgoing_id, EVE)
+    with pytest.raises(Conflict) as problem:
+        await house.open.approve(owner, held.outgoing_id, held.digest)
+    assert problem.value.code == "digest_mismatch"
+
+
+async def test_a_row_changed_after_the_approval_is_not_sent(house, owner):
+    held = await house.submit()
+    house.sender.relay = False
+    await house.open.approve(owner, held.outgoing_id, held.digest)
+    await redirect(house, held.outgoing_id, EVE)
+    house.sender.relay = True
+    await house.open.sweep()
+    after = await house.open.show(owner, held.outgoing_id)
+    assert (after.state, after.detail) == (State.FAILED, "the stored mail is not the one that was approved")
     assert house.sender.calls == 0
 
 
