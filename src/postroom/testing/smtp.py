@@ -12,7 +12,7 @@ import smtplib
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Final, Self, cast
 
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
@@ -170,8 +170,8 @@ class _Connection(SMTP):
         self._everyone.discard(self)
 
     def cut(self) -> None:
-        if isinstance(self.transport, asyncio.WriteTransport):
-            self.transport.abort()
+        if self.transport is not None:
+            cast(asyncio.WriteTransport, self.transport).abort()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

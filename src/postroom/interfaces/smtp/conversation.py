@@ -48,7 +48,7 @@ class Conversation(SMTP):
 
     def __init__(self, house: House, on_end: Callable[[Conversation], None]) -> None:
         super().__init__(
-            None,
+            _NoHooks(),
             enable_SMTPUTF8=True,  # lets aiosmtpd decode arguments; what may hold them is decided here
             hostname=house.hostname,
             ident="postroom",
@@ -62,6 +62,9 @@ class Conversation(SMTP):
         self._transaction: _Transaction | None = None
         self._bad_lines = 0
         self._storing = self._leaving = False
+
+    def __dir__(self) -> list[str]:
+        return _COMMANDS
 
     # The connection.
 
@@ -248,3 +251,16 @@ class Conversation(SMTP):
 
     async def smtp_HELP(self, arg: str | None) -> None:
         await self.push("214 2.0.0 EHLO HELO MAIL RCPT DATA RSET NOOP VRFY QUIT")
+
+
+# For each connection aiosmtpd lists every attribute of these two to find its commands and hooks: most of what one costs.
+
+
+class _NoHooks:
+    """aiosmtpd's handler, which has nothing to say here."""
+
+    def __dir__(self) -> list[str]:
+        return []
+
+
+_COMMANDS = [name for name in vars(SMTP) | vars(Conversation) if name.startswith("smtp_")]

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import errno
 from collections.abc import Collection
+from typing import cast
 
 from postroom.errors import InUse, Invalid
 from postroom.interfaces.smtp.conversation import Conversation
@@ -77,6 +78,5 @@ class _Full(asyncio.Protocol):
     """Turns one peer away."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)  # noqa: S101 - narrows the type
-        transport.write(b"421 4.7.0 Too many connections, try again later\r\n")
+        cast(asyncio.WriteTransport, transport).write(b"421 4.7.0 Too many connections, try again later\r\n")
         transport.close()
