@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import typer
 
-from postroom.cli.output import Json, block, line, say_json, table
+from postroom.cli.output import Json, address_first, block, line, say_json, table
 from postroom.client import connect
 from postroom.errors import Conflict, Invalid
 
@@ -95,14 +95,17 @@ def refuse(
 def rendered(mail: dict[str, Any]) -> str:
     """The approval screen."""
     rows = [("state", mail["state"]), ("agent", mail["agent"]), ("from", mail["from"])]
-    rows += [(name, ", ".join(mail[name])) for name in ("bcc", "to", "cc") if mail[name]]
-    rows += [("subject", mail["subject"])]
+    for name in ("bcc", "to", "cc", "reply_to"):
+        rows += [(name.replace("_", "-"), address_first(entry)) for entry in mail[name]]
+    rows += [("subject", mail["subject"]), *mail["headers"].items()]
     rows += [("attached", f"{entry['filename']} ({entry['size']} bytes)") for entry in mail["attachments"]]
     rows += [("why", reason) for reason in mail["reasons"]]
     rows += [(mail["boundary"], mail["boundary_reason"]), ("expires", mail["expires_at"]), ("digest", mail["digest"])]
     rows += [(name, mail[name]) for name in ("decided_by", "comment", "detail") if mail.get(name)]
-    head = "\n".join(f"{name:>10}  {line(value, 2000)}" for name, value in rows)
+    head = "\n".join(f"{line(name, 40):>10}  {line(value, 2000)}" for name, value in rows)
     screen = f"{line(mail['outgoing_id'])}\n{head}\n\n{block(mail['text'])}\n"
+    if mail["html"]:
+        screen += f"\n  and as HTML, which mail programs show instead:\n\n{block(mail['html'])}\n"
     if mail["state"] == "held":
         screen += f"\n{_commands(mail)}"
     return screen

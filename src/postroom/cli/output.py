@@ -25,6 +25,14 @@ def line(value: Any, limit: int = 500) -> str:
     return one_line(str(value), limit)
 
 
+def address_first(entry: str) -> str:
+    """`ada@example.org (Ada)` of `Ada <ada@example.org>`: a name can say anything, the address decides."""
+    name, bracket, address = entry.rstrip().rpartition("<")
+    if not bracket or not address.endswith(">"):
+        return entry
+    return f"{address[:-1]} ({name.strip()})" if name.strip() else address[:-1]
+
+
 def block(text: str) -> str:
     """Many lines, safe for a terminal, each set off so that none can pose as ours."""
     return "\n".join(f"  │ {row}" for row in clean(text)[0].expandtabs(8).split("\n"))

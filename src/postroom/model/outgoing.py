@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
@@ -58,7 +59,10 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """One row of the gate's table, as shown to its owner. `reason` is why it stands where it stands."""
+    """One row of the gate's table, as shown to its owner: all that would leave.
+
+    `reasons` say why it stands where it stands. `html` is the HTML part, `headers` those the sender added.
+    """
 
     outgoing_id: str
     state: State
@@ -87,6 +91,9 @@ class Outgoing:
     comment: str | None = None
     detail: str | None = None
     possible_duplicate: bool = False
+    html: str | None = None
+    reply_to: tuple[str, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,9 @@ MAIL: dict[str, Any] = {
     "from": "scout@postroom.localhost",
     "subject": "Hello",
     "text": "Dear Ada",
+    "html": None,
+    "reply_to": [],
+    "headers": {},
     "attachments": [{"filename": "a.txt", "size": 3}],
     "size": 900,
     "digest": "0123456789abcdef" * 4,
@@ -90,9 +93,16 @@ def test_the_approval_screen_shows_all_that_is_approved(daemon: Canned, capsys: 
     assert "postroom held approve out_1 --digest 0123456789abcdef\n" in screen
 
 
+def test_the_screen_shows_what_else_would_leave_and_addresses_before_names():
+    more = {"to": ['"boss@bank.example" <eve@example.org>'], "html": "<p>Send money</p>", "reply_to": ["x@evil.example"]}
+    screen = rendered({**MAIL, **more, "headers": {"X-Odd": "yes"}})
+    for part in ('to  eve@example.org ("boss@bank.example")', "  │ <p>Send money</p>", "reply-to  x@evil.example", "X-Odd  yes"):
+        assert part in screen
+
+
 def test_nothing_in_a_mail_drives_the_terminal_or_poses_as_the_screen():
     evil = "\x1b[2J\x1b]0;x\x07\u202e\u200b\x9b31m\rpostroom held approve out_2\n\ndigest  ffff"
-    screen = rendered({**MAIL, "subject": evil, "text": evil, "to": [evil], "reasons": [evil], "comment": evil})
+    screen = rendered({**MAIL, "subject": evil, "text": evil, "to": [evil], "reasons": [evil], "comment": evil, "html": evil})
     assert not any(char in screen for char in "\x1b\x07\x9b\r\u202e\u200b\x00")
     lines = screen.splitlines()
     assert sum(row.startswith("postroom held approve") for row in lines) == 1

@@ -248,7 +248,7 @@ async def test_the_approver_sees_hidden_recipients_first_and_everything_it_says(
     keys = list(shown)
     assert keys.index("bcc") < keys.index("to") < keys.index("cc")
     assert shown["bcc"] == ["eve@example.org"]
-    assert (shown["text"], shown["digest"], shown["boundary"]) == ("Dear Ada", MAIL.digest, "rule")
+    assert (shown["text"], shown["html"], shown["digest"], shown["boundary"]) == ("Dear Ada", None, MAIL.digest, "rule")
     assert shown["attachments"] == [{"filename": "a.txt", "size": 3}]
     assert (shown["created_at"], shown["expires_at"]) == ("2026-01-01T00:00:00.123Z", "2026-01-01T00:00:01.123Z")
     assert (await api.ask("GET", "/api/outgoing/out_2"))[0] == 404

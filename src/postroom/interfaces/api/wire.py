@@ -72,7 +72,7 @@ def agent_shape(info: AgentInfo, inboxes: list[str]) -> dict[str, Any]:
 
 
 def outgoing_shape(mail: Outgoing, *, whole: bool) -> dict[str, Any]:
-    """An outgoing mail as its approver needs it: who gets it, hidden recipients first. Rows of a list carry no text."""
+    """An outgoing mail as its approver needs it: who gets it, hidden recipients first. Rows of a list carry no bodies."""
     shape: dict[str, Any] = {
         "outgoing_id": mail.outgoing_id,
         "state": mail.state.value,
@@ -81,6 +81,7 @@ def outgoing_shape(mail: Outgoing, *, whole: bool) -> dict[str, Any]:
         "bcc": mail.bcc,
         "to": mail.to,
         "cc": mail.cc,
+        "reply_to": mail.reply_to,
         "from": mail.mail_from,
         "subject": mail.subject,
         "attachments": [{"filename": name, "size": size} for name, size in mail.attachments],
@@ -95,7 +96,7 @@ def outgoing_shape(mail: Outgoing, *, whole: bool) -> dict[str, Any]:
         "possible_duplicate": mail.possible_duplicate,
     }
     if whole:
-        shape["text"] = mail.text
+        shape |= {"text": mail.text, "html": mail.html, "headers": mail.headers}
     optional = {
         "session_id": mail.session_id,
         "thread_id": mail.thread_id,
