@@ -65,6 +65,8 @@ def read_block(raw: bytes, start: int, stop: int, is_delimiter: Callable[[bytes]
 
 def _lines(raw: bytes, start: int, stop: int) -> Iterator[tuple[int, bytes]]:
     offset = start
+    if start == stop:
+        return
     for line in raw[start:stop].split(b"\n"):
         yield offset, line.removesuffix(b"\r")
         offset += len(line) + 1

@@ -246,7 +246,7 @@ def _contents(raw: bytes, root: Node, defects: _Defects) -> tuple[str | None, st
         disposition = parse_parameterized(decode(node.header("content-disposition") or b"", None))
         filename = _filename(node, disposition)
         content = _content(raw, node, defects)
-        if node.type.startswith("multipart/"):
+        if node is root and node.type.startswith("multipart/"):  # no part found: show what there is
             texts.append(_text(content, node))
         elif node.type in {"text/plain", "text/html"} and disposition.value != "attachment" and not filename:
             (texts if node.type == "text/plain" else htmls).append(_text(content, node))

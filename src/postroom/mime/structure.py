@@ -17,7 +17,8 @@ from postroom.mime.charset import decode
 from postroom.mime.header_block import HeaderBlock, read_block
 from postroom.mime.parameters import Parameterized, parse_parameterized
 
-_DELIMITER: Final = re.compile(rb"(?m)^--([^\r\n]*)")
+_LINE_REST: Final = re.compile(rb"[^\r\n]*")
+_LF: Final = 0x0A
 _GUESS: Final = re.compile(rb"\A\s*--([^\r\n]{1,200})\r?\n[A-Za-z-]+:")
 _TYPE: Final = re.compile(r"[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+-]{1,127}")
 
@@ -66,23 +67,33 @@ def read_tree(raw: bytes) -> tuple[Node, list[str]]:
     _push(raw, root, stack)
     position = root.start
     count = 1
-    while stack and (found := _DELIMITER.search(raw, position)):
-        position = found.end()
-        level, closing = _level(stack, found[1].rstrip(b" \t"))
+    while stack and (at := _next_delimiter(raw, position, stack)) >= 0:
+        line = _LINE_REST.match(raw, at + 2)
+        position = line.end() if line else at + 2
+        level, closing = _level(stack, raw[at + 2 : position].rstrip(b" \t"))
         if level < 0:
             continue
-        _close_from(stack, level, _content_end(raw, found.start()), keep=not closing)
+        _close_from(stack, level, _content_end(raw, at), keep=not closing)
         if closing:
             continue
         if count >= PARTS:
-            defects.append("too_many_parts")
-            break
+            return root, [*defects, "too_many_parts"]
         count += 1
-        position = _add_part(raw, found.end(), stack, defects)
-    else:
-        if stack:
-            defects.append("missing_end_boundary")
-    return root, defects
+        position = _add_part(raw, position, stack, defects)
+    return root, [*defects, "missing_end_boundary"] if stack else defects
+
+
+def _next_delimiter(raw: bytes, position: int, stack: list[_Open]) -> int:
+    """Where the next line begins that may be a delimiter of an open boundary; -1 when there is none."""
+    needle = b"--" + _common_start([opened.boundary for opened in stack])
+    while (at := raw.find(needle, position)) > 0 and raw[at - 1] != _LF:
+        position = at + 1
+    return at
+
+
+def _common_start(boundaries: list[bytes]) -> bytes:
+    low, high = min(boundaries), max(boundaries)
+    return low[: next((place for place, (one, two) in enumerate(zip(low, high, strict=False)) if one != two), len(low))]
 
 
 def _node(raw: bytes, block: HeaderBlock) -> Node:

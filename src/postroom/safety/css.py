@@ -53,7 +53,10 @@ def declarations(style: str) -> Declarations:
     style = _COMMENT.sub(" ", style) if "/*" in style else style
     if _is_plain(style):
         return tuple(_split(style))
-    return tuple(_read(tinycss2.parse_blocks_contents(_bounded(style))))
+    try:
+        return tuple(_read(tinycss2.parse_blocks_contents(_bounded(style))))
+    except RecursionError:
+        raise StyleTooLarge from None
 
 
 def rules(sheet: str) -> list[Rule]:
@@ -61,10 +64,13 @@ def rules(sheet: str) -> list[Rule]:
     sheet = _COMMENT.sub(" ", sheet) if "/*" in sheet else sheet
     sheet = sheet.replace("<!--", " ").replace("-->", " ")
     found = _fast_rules(sheet)
-    if found is None:
+    if found is not None:
+        return found
+    try:
         nodes = tinycss2.parse_stylesheet(_bounded(sheet), skip_comments=True, skip_whitespace=True)
-        found = list(_slow_rules(nodes, 0))
-    return found
+        return list(_slow_rules(nodes, 0))
+    except RecursionError:
+        raise StyleTooLarge from None
 
 
 def _bounded(css: str) -> str:

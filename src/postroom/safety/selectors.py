@@ -15,7 +15,8 @@ from typing import Final
 
 from postroom.safety.css import Rule, StyleTooLarge
 
-_CHECKS: Final = 2_000_000  # candidate compounds tried per mail
+_CHECKS: Final = 1_000_000  # candidate compounds tried per mail
+_RULES_AN_ELEMENT: Final = 500
 _SELECTORS: Final = 20_000
 _IDENT: Final = r"(?:[\w-]|[^\x00-\x7f]|\\[0-9a-fA-F]{1,6}\s?|\\[^\n0-9a-fA-F])+"
 _ARGUMENT: Final = r"\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)"
@@ -41,6 +42,15 @@ class Element:
     index: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Match:
+    """A rule that applies, with its weight in the cascade. One object for each selector: compared by identity."""
+
+    specificity: int
+    rule: int
+    certain: bool
+
+
 @dataclass(slots=True)
 class Compound:
     """One compound selector. `step` numbers the beginning of a selector it completes; -1: the whole."""
@@ -55,8 +65,8 @@ class Compound:
     combinator: str = ""
     after: int = -1
     step: int = -1
-    rule: int = -1
     specificity: int = 0
+    match: Match | None = None
     certain: bool = True
     never: bool = False
 
@@ -174,15 +184,6 @@ def _offset(nth: re.Match[str]) -> int:
     return int((nth[2] or "") + (nth[3] or "0"))
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A rule that applies, with its weight in the cascade."""
-
-    specificity: int
-    rule: int
-    certain: bool
-
-
 _NOTHING: Final[frozenset[int]] = frozenset()
 
 
@@ -223,7 +224,8 @@ class Matcher:
             if place + 1 < len(row):
                 compound.step = self._steps
                 self._steps += 1
-            compound.rule, compound.specificity, compound.certain = rule, total, certain
+            else:
+                compound.match = Match(total, rule, certain)
             if len(row) > 1 or compound.attributes or compound.any_of or compound.none_of or compound.nth:
                 self.simple = False
             self._index.setdefault(_key(compound), []).append(compound)
@@ -237,10 +239,12 @@ class Matcher:
                 continue
             if not compound.fits(element):
                 continue
-            if compound.step >= 0:
-                completed.add(compound.step)
+            if compound.match is not None:
+                found.append(compound.match)
             else:
-                found.append(Match(compound.specificity, compound.rule, compound.certain))
+                completed.add(compound.step)
+        if len(found) > _RULES_AN_ELEMENT:
+            raise StyleTooLarge
         return tuple(found), frozenset(completed) if completed else _NOTHING
 
     def _candidates(self, element: Element) -> list[Compound]:
