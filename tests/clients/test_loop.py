@@ -66,10 +66,10 @@ def test_a_mail_goes_round_and_only_the_approved_bytes_leave(tmp_path: Path, sen
         token = served.agent("scout")
         send(served, question("<first@customer.example>", "Can we meet at 15:00?"))
 
-        (held,) = eventually(served.held)
+        (held,) = eventually(served.held, within_s=40)
         (received,) = [row for row in served.messages(INBOX) if "received" in row["labels"]]
         assert received["message_id"] == "<first@customer.example>"
-        assert (held["to"], held["cc"], held["bcc"]) == ([ASKER], [], [])
+        assert (held["to"], held["cc"], held["bcc"]) == ([f"Ada <{ASKER}>"], [], [])
         assert held["thread_id"] == received["thread_id"]
         assert held["boundary"] in ("rule", "wall")
         assert sink.received == []
@@ -87,11 +87,11 @@ def test_a_mail_goes_round_and_only_the_approved_bytes_leave(tmp_path: Path, sen
 
         answer_id = held["message_id"]
         send(served, question("<second@customer.example>", "Thank you.", In_Reply_To=answer_id, References=answer_id))
-        thread = eventually(lambda: whole_thread(served, received["thread_id"], 3))
+        thread = eventually(lambda: whole_thread(served, received["thread_id"], 3), within_s=20)
         assert [row["message_id"] for row in thread] == ["<first@customer.example>", answer_id, "<second@customer.example>"]
         sessions = served.ok("GET", "/api/sessions")["sessions"]
         assert [row["session_id"] for row in sessions] == [f"agentmail-{received['thread_id']}"]
-        eventually(lambda: served.ok("GET", "/api/sessions")["sessions"][0]["pending"] == 0)
+        eventually(lambda: served.ok("GET", "/api/sessions")["sessions"][0]["pending"] == 0, within_s=40)
 
 
 def whole_thread(served: Served, thread_id: str, count: int) -> list[dict]:
@@ -115,4 +115,4 @@ def test_with_wake_off_mail_waits_and_a_person_may_wake_the_session(tmp_path: Pa
         (session,) = eventually(lambda: [row for row in served.ok("GET", "/api/sessions")["sessions"] if row["waiting"]])
         assert (session["waiting"], session["pending"], served.held()) == ("wake is off", 1, [])
         served.ok("POST", f"/api/sessions/{session['session_id']}/wake")
-        assert len(eventually(served.held)) == 1
+        assert len(eventually(served.held, within_s=40)) == 1
