@@ -126,7 +126,7 @@ def test_an_agent_may_refuse_but_never_approve(house):
     assert served.call("GET", path, token=served.tokens["other"])[0] == 404
     assert served.call("POST", f"{path}/refuse", {"comment": "no"}, token=token)[0] == 200
     status, answer = served.call("POST", f"{path}/approve", {"digest": held["digest"]})
-    assert (status, answer["code"]) == (409, "conflict")
+    assert (status, answer["code"]) == (409, "wrong_state")
     nothing_left(served, sink)
 
 

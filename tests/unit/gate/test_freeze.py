@@ -29,10 +29,13 @@ async def frozen(house, kind: SendKind = SendKind.SEND, **fields) -> tuple[Outgo
 
 async def test_a_mail_is_from_the_inbox_under_its_name_and_bcc_stays_in_the_envelope(house):
     house.mail.inboxes[SCOUT] = dataclasses.replace(house.mail.inboxes[SCOUT], display_name="Scout from Süd")
-    row, raw = await frozen(house, to=(f"Ada <{ADA}>",), cc=(BOB,), bcc=(CLEO,), headers={"X-Ticket": "7"})
+    row, raw = await frozen(
+        house, to=(f"Ada <{ADA}>",), cc=(BOB,), bcc=(CLEO,), headers={"X-Ticket": "7"}, html="<p>hi</p>", reply_to=(BOB,)
+    )
     parsed = parse(raw)
     assert [address.formatted for address in parsed.from_] == [f"Scout from Süd <{SCOUT}>"]
     assert (row.to, row.cc, row.bcc) == ((f"Ada <{ADA}>",), (BOB,), (CLEO,))
+    assert (row.html, row.reply_to, row.headers) == ("<p>hi</p>", (BOB,), {"X-Ticket": "7"})
     assert parsed.message_id == row.message_id
     assert parsed.headers["X-Ticket"] == "7"
     assert CLEO.encode() not in raw
