@@ -1,9 +1,10 @@
 """Secrets out of text: found by what they look like, and exactly where they are postroom's own.
 
 All patterns run in RE2, which is linear in the text by construction, so no mail can make a rule
-hang. One RE2 set over short anchors (`ghp_`, `AKIA`, `password`) reads the text once and says which
-rules to run at all. What a mail split by white space is looked for once more with the white space
-taken out. Secrets postroom holds itself are matched exactly, also in base64 and percent-encoding.
+hang. One RE2 set of all rules reads the text once and says which of them to run at all; on clean
+text that is the whole cost. The text is read once more with white space and invisible characters
+taken out, for tokens split by them; full-width letters count as the plain ones. Secrets postroom
+holds itself are matched exactly, also percent-encoded and inside base64.
 
 A secret becomes `[redacted:kind#tag]`; the tag is keyed, so two mentions of one secret can be told
 to be the same and nothing more. Views, logs and receipts are redacted; an outgoing mail never is:
@@ -15,11 +16,10 @@ from __future__ import annotations
 import base64
 import hmac
 import math
-import re
 import secrets
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -30,6 +30,14 @@ from postroom.safety.secret_rules import RULES, Rule
 
 OWN: Final = "own-secret"
 MIN_OWN_CHARS: Final = 8  # shorter ones would be found in ordinary words
+_SET_MEMORY: Final = 16 << 20  # bytes of automaton states, kept across calls; RE2 starts over beyond that
+
+_NARROW = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
+_WIDE_WORD = re2.compile("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]{4}")
+_ASCII_BLANKS = bytes(code for code in range(0x80) if code <= 0x20 or code == 0x7F)
+_BLANKS = re2.compile(
+    r"[\p{Z}\p{C}\x{34f}\x{115f}\x{1160}\x{180b}-\x{180f}\x{2800}\x{3164}\x{fe00}-\x{fe0f}\x{ffa0}\x{e0100}-\x{e01ef}]"
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -53,31 +61,30 @@ class Redactor:
 
     def add_secret(self, value: str) -> None:
         """From now on `value` is a secret. Values under eight characters are ignored."""
-        if len(value) < MIN_OWN_CHARS:
-            return
-        self._own |= set(_spellings(value))
-        self._own_pattern = _compile("|".join(sorted(self._own, key=len, reverse=True)))
+        if len(value) >= MIN_OWN_CHARS:
+            self._own |= set(_spellings(value))
+            self._own_pattern = _compile("|".join(sorted(self._own, key=len, reverse=True)))
 
     def find(self, text: str) -> list[Span]:
         """The secrets in `text`, in order, without overlaps."""
         data = text.encode("utf-8", "surrogatepass")
-        found = [*self._find_own(data), *_run(_set_of(compact=False), data)]
-        spans = _to_characters(text, data, found)
-        return _merge([*spans, *self._find_split(text)])
+        if _WIDE_WORD.search(data):
+            text = text.translate(_NARROW)
+            data = text.encode("utf-8", "surrogatepass")
+        found = _to_characters(text, data, [*self._find_own(data), *_rule_set(compact=False).find(data)])
+        return _merge([*found, *self._find_split(text, data)])
 
     def redact(self, text: str) -> tuple[str, int]:
         """`text` with each secret replaced by its placeholder, and how many there were."""
         spans = self.find(text)
-        if not spans:
-            return text, 0
         pieces, at = [], 0
         for span in spans:
             pieces += [text[at : span.start], self._placeholder(span.kind, text[span.start : span.end])]
             at = span.end
-        return "".join([*pieces, text[at:]]), len(spans)
+        return ("".join([*pieces, text[at:]]) if spans else text), len(spans)
 
     def _placeholder(self, kind: str, value: str) -> str:
-        plain = re.sub(r"\s+", "", value).encode("utf-8", "surrogatepass")
+        plain = _squeeze(value.translate(_NARROW).encode("utf-8", "surrogatepass"))
         return f"[redacted:{kind}#{hmac.digest(self._key, plain, 'sha256').hex()[:6]}]"
 
     def _find_own(self, data: bytes) -> Iterator[Span]:
@@ -85,56 +92,63 @@ class Redactor:
             for match in self._own_pattern.finditer(data):
                 yield Span(match.start(), match.end(), OWN)
 
-    def _find_split(self, text: str) -> list[Span]:
-        """Secrets with white space inside, found in the text without any."""
-        words = text.split()
-        if len(words) < 2:
-            return []
-        squeezed = "".join(words).encode("utf-8", "surrogatepass")
-        found = [*self._find_own(squeezed), *_run(_set_of(compact=True), squeezed)]
+    def _find_split(self, text: str, data: bytes) -> Iterator[Span]:
+        """Secrets with white space or invisible characters inside them."""
+        squeezed = _squeeze(data)
+        if len(squeezed) == len(data):
+            return
+        found = [*self._find_own(squeezed), *_rule_set(compact=True).find(squeezed)]
         if not found:
-            return []
-        places = [at for at, char in enumerate(text) if not char.isspace()]
-        spans = []
-        for span in _to_characters("".join(words), squeezed, found):
+            return
+        stays = {char: _squeeze(char.encode("utf-8", "surrogatepass")) != b"" for char in set(text)}
+        places = [at for at, char in enumerate(text) if stays[char]]
+        for span in _to_characters("".join(text[at] for at in places), squeezed, found):
             start, end = places[span.start], places[span.end - 1] + 1
-            whole_word = start == 0 or not (text[start - 1].isalnum() or text[start - 1] in "_-")
-            if whole_word and end - start > span.end - span.start:
-                spans.append(Span(start, end, span.kind))
-        return spans
+            begins_a_word = start == 0 or not (text[start - 1].isalnum() or text[start - 1] in "_-")
+            if end - start > span.end - span.start and (begins_a_word or span.kind == OWN):
+                yield Span(start, end, span.kind)
 
 
-@dataclass(frozen=True, slots=True)
 class _RuleSet:
-    rules: tuple[Rule, ...]
-    anchors: Any  # an RE2 set, one anchor per rule
-    patterns: tuple[Any, ...]
+    """Rules compiled: a set to ask which occur, and each alone to ask where."""
+
+    def __init__(self, rules: Sequence[Rule], patterns: Sequence[str]) -> None:
+        self._rules = rules
+        self._patterns = [_compile(pattern) for pattern in patterns]
+        self._set = re2.Set.SearchSet(_options())
+        for pattern in patterns:
+            self._set.Add(pattern.encode("latin-1"))
+        self._set.Compile()
+
+    def find(self, data: bytes) -> Iterator[Span]:
+        """Every secret of these rules, in bytes, unordered."""
+        for number in self._set.Match(data) or ():
+            yield from self.find_one(number, data)
+
+    def find_one(self, number: int, data: bytes) -> Iterator[Span]:
+        """The secrets of one rule."""
+        rule, pattern = self._rules[number], self._patterns[number]
+        group = min(pattern.groups, 1)
+        for match in pattern.finditer(data):
+            if _is_secret(rule, match.group(group)):
+                yield Span(match.start(group), match.end(group), rule.kind)
 
 
 @cache
-def _set_of(*, compact: bool) -> _RuleSet:
-    """All rules, or those whose tokens are recognised even with their neighbours glued to them."""
-    rules = tuple(rule for rule in RULES if rule.compact or not compact)
-    anchors = re2.Set.SearchSet(_options())
-    for rule in rules:
-        anchors.Add(rule.anchor.encode("latin-1"))
-    anchors.Compile()
-    return _RuleSet(rules, anchors, tuple(_compile(rule.compact if compact else rule.pattern) for rule in rules))
-
-
-def _run(rules: _RuleSet, data: bytes) -> Iterator[Span]:
-    for number in rules.anchors.Match(data) or ():
-        rule = rules.rules[number]
-        for match in rules.patterns[number].finditer(data):
-            group = 1 if match.re.groups else 0
-            if match.start(group) >= 0 and _is_secret(rule, match.group(group)):
-                yield Span(match.start(group), match.end(group), rule.kind)
+def _rule_set(*, compact: bool) -> _RuleSet:
+    rules = [rule for rule in RULES if rule.compact or not compact]
+    return _RuleSet(rules, [rule.compact if compact else rule.pattern for rule in rules])
 
 
 def _is_secret(rule: Rule, value: bytes) -> bool:
     if rule.entropy and _entropy(value) < rule.entropy:
         return False
-    return rule.refuse is None or not rule.refuse.search(value.decode("utf-8", "replace"))
+    return not rule.refuse or not _refusal(rule.refuse).fullmatch(value)
+
+
+@cache
+def _refusal(pattern: str) -> Any:
+    return re2.compile(f"(?is:{pattern})")
 
 
 def _entropy(value: bytes) -> float:
@@ -145,14 +159,20 @@ def _entropy(value: bytes) -> float:
 
 def _options() -> Any:
     options = re2.Options()
-    options.encoding = re2.Options.Encoding.LATIN1  # tokens are ASCII; bytes are matched as they are
+    options.encoding = re2.Options.Encoding.LATIN1  # tokens are ASCII; other bytes are matched as they are
     options.log_errors = False
-    options.max_mem = 64 << 20
+    options.max_mem = _SET_MEMORY
     return options
 
 
 def _compile(pattern: str) -> Any:
     return re2.compile(pattern.encode("latin-1"), _options())
+
+
+def _squeeze(data: bytes) -> bytes:
+    """UTF-8 `data` without white space and what nobody sees."""
+    squeezed = data.translate(None, _ASCII_BLANKS)
+    return squeezed if squeezed.isascii() else _BLANKS.sub(b"", squeezed)
 
 
 def _to_characters(text: str, data: bytes, spans: Iterable[Span]) -> list[Span]:
