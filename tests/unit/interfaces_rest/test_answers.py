@@ -6,7 +6,20 @@ import pytest
 from postroom.errors import Busy, Conflict, Forbidden, NotFound, StorageFailure, TooLarge, Unauthorized
 from postroom.model.mail import NewInbox
 from postroom.model.paging import MailFilter
+from unit.interfaces_rest.routes import OPERATIONS
 
+SAMPLES = {
+    "inbox_id": "nora%40postroom.localhost",
+    "thread_id": "6f0c9a4e-0000-4000-8000-00000000000a",
+    "message_id": "%3Ca%3E",
+    "attachment_id": "a",
+    "draft_id": "d",
+    "direction": "send",
+    "type": "allow",
+    "entry": "x.example",
+    "api_key_id": "k",
+    "pod_id": "00000000-0000-4000-8000-000000000001",
+}
 INBOX = "inboxes/nora%40postroom.localhost"
 AT = "2026-01-01T00:00:00.123Z"
 POD = "00000000-0000-4000-8000-000000000001"
@@ -161,6 +174,8 @@ async def test_another_pod_is_not_found(client: httpx.AsyncClient) -> None:
     assert (await client.get("pods/other/threads")).status_code == 404
 
 
-async def test_without_a_principal_nothing_is_answered(unauthenticated: httpx.AsyncClient, shelf) -> None:
-    answer = await unauthenticated.get("inboxes")
-    assert (answer.status_code, answer.json()["code"], shelf.seen) == (401, "missing_authorization", {})
+async def test_without_a_principal_no_operation_is_answered(unauthenticated: httpx.AsyncClient, shelf) -> None:
+    for operation in OPERATIONS:
+        answer = await unauthenticated.request(operation.method, operation.path.format_map(SAMPLES)[1:], json={})
+        assert (answer.status_code, answer.json()["code"]) == (401, "missing_authorization"), operation
+    assert shelf.seen == {}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
+from fastapi.security import HTTPBearer
 
 from postroom.access.access import Access
 from postroom.clock import Clock
@@ -12,6 +13,9 @@ from postroom.interfaces.rest.paths import RawSegments
 from postroom.interfaces.rest.routing import PROBLEMS
 from postroom.interfaces.rest.scopes import IN_INBOX, IN_POD, INBOX, POD
 from postroom.model.ports import Mail
+
+# For the document: who checks the key is the surface in front.
+_BEARER = HTTPBearer(scheme_name="key", bearerFormat="am_…", auto_error=False)
 
 
 def v0_app(*, mail: Mail, gate: Gate, access: Access, signer: Signer, clock: Clock, domains: tuple[str, ...]) -> FastAPI:
@@ -25,6 +29,7 @@ def v0_app(*, mail: Mail, gate: Gate, access: Access, signer: Signer, clock: Clo
         redirect_slashes=False,
         strict_content_type=False,
         responses=PROBLEMS,
+        dependencies=[Depends(_BEARER)],
     )
     app.state.door = Door(mail=mail, gate=gate, access=access, signer=signer, clock=clock, domains=domains)
     app.add_middleware(RawSegments)

@@ -53,8 +53,10 @@ class UpdateInbox(BaseModel):
         changes = {name: getattr(self, name) for name in self.model_fields_set}
         if changes.get("status", "") is None:
             del changes["status"]
-        if not changes or changes.get("metadata") == {}:
+        if not changes:
             raise Invalid("give display_name, status or metadata")
+        if changes.get("metadata") == {}:
+            raise invalid("metadata", "an empty map changes nothing; null clears all of it")
         return changes
 
 
