@@ -155,6 +155,17 @@ async def test_a_damaged_database_is_not_written_to_again(broken: tuple[Store, F
     await accepting(store)
 
 
+async def test_a_search_index_out_of_step_is_its_writers_error_only(broken: tuple[Store, Faulty]) -> None:
+    store, disk = broken
+    disk.breaks, disk.times, disk.code = "INSERT INTO event", 1, sqlite3.SQLITE_CORRUPT_VTAB
+    with pytest.raises(sqlite3.OperationalError):
+        await store.write(add("refused"))
+
+    assert store.accepting is True
+    await store.write(add("after"))
+    assert await stored(store) == ["after"]
+
+
 async def test_what_was_committed_alone_stays_acknowledged_when_a_later_one_meets_a_full_disk(
     broken: tuple[Store, Faulty],
 ) -> None:

@@ -22,6 +22,7 @@ from sqlalchemy import bindparam, delete, select
 from postroom.errors import NotFound, StorageFailure
 from postroom.limits import BLOB_INLINE_BYTES
 from postroom.store import schema
+from postroom.store.folder import make_folder, sync_folder
 from postroom.store.statement import insert_or_ignore, sql
 from postroom.store.transaction import Reader, Tx
 
@@ -95,7 +96,7 @@ class Blobs:
             with self._files:
                 if path.exists() and path.stat().st_size == len(data):
                     os.utime(path)  # young again, so that no sweep takes it before it is linked
-                    _sync_folder(path.parent)  # whoever wrote it may not have come to this yet
+                    sync_folder(path.parent)  # whoever wrote it may not have come to this yet
                     return
             _write_durably(path, data)
         except OSError as problem:
@@ -135,8 +136,8 @@ class Blobs:
 
 def _write_durably(path: Path, data: bytes) -> None:
     """Temporary file, fsync, rename, fsync of every folder that got a new name in it."""
-    made = not path.parent.exists()
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(path.parent.parent)
+    make_folder(path.parent)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent)  # 0600
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -147,17 +148,7 @@ def _write_durably(path: Path, data: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
-    if made:
-        _sync_folder(path.parent.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_folder(path.parent)
 
 
 def _damaged(sha: str) -> StorageFailure:

@@ -7,13 +7,14 @@ import os
 from pathlib import Path
 
 from postroom.errors import InUse
+from postroom.store.folder import make_folder
 
 
 class FolderLock:
     """Held from construction to `release`. Raises `InUse` naming the process that has it."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
         path = folder / "lock"
         self._file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:

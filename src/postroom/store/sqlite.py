@@ -11,6 +11,7 @@ from postroom.store.dialect import Connection, Cursor, Fault
 
 BUSY_TIMEOUT_S: Final = 5.0  # for the owner's own tools on the same file; we are the only server on it
 CACHE_KIB: Final = 8192
+WAL_BYTES: Final = 64 * 1024 * 1024  # a log that a burst made longer is cut back to this
 
 _STORAGE: Final = frozenset(
     {
@@ -55,7 +56,7 @@ class Sqlite:
         if self.shared:
             return shared
         if writes:
-            return [*shared, "journal_mode=WAL", "synchronous=FULL"]
+            return [*shared, "journal_mode=WAL", "synchronous=FULL", f"journal_size_limit={WAL_BYTES}"]
         return [*shared, "query_only=ON"]
 
     def in_transaction(self, connection: Connection) -> bool:

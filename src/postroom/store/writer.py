@@ -14,6 +14,7 @@ the database sound.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import threading
 import time
@@ -203,12 +204,9 @@ class Writer:
             self._connection.close()
 
     def _roll_back(self) -> None:
-        try:
+        with contextlib.suppress(Exception):  # closing the connection, which follows, rolls back as well
             if self._dialect.in_transaction(self._connection):
                 self._connection.execute("ROLLBACK")
-        except Exception as problem:  # closing the connection, which follows, rolls back as well
-            if self._dialect.fault(problem) is None:
-                raise
 
     def _recover(self) -> bool:
         try:
@@ -273,6 +271,8 @@ def _as_ours(problem: BaseException, fault: Fault | None) -> BaseException:
         ours = Conflict("that name or key is taken")
     elif fault is Fault.BUSY:
         ours = _refusal("another program holds the database")
+    elif isinstance(problem, StopIteration):  # a future refuses it
+        return RuntimeError("the function raised StopIteration")
     else:
         return problem
     ours.__cause__ = problem

@@ -70,6 +70,16 @@ async def test_a_failing_function_takes_back_its_own_part_of_a_shared_commit_onl
     assert store.events.last_seq() == 0
 
 
+async def test_whatever_a_function_raises_its_neighbours_are_answered(store: Store, notes: Any) -> None:
+    def stops(tx: Any) -> None:
+        next(iter(()))
+
+    results = await together(store, stops, lambda tx: {}["none"], lambda tx: tx.insert(notes.ADD, name="b"))
+
+    assert [type(result) for result in results] == [RuntimeError, KeyError, int]
+    assert notes.names(store) == ["b"]
+
+
 async def test_results_events_and_callbacks_come_after_commit_and_in_that_order(on_disk: Store, notes: Any) -> None:
     seen: list[Any] = []
 
