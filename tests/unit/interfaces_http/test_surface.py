@@ -1,5 +1,6 @@
 """What a request must pass, in process: token, method, open paths, body caps, faults of an application."""
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -145,7 +146,8 @@ async def ask(
 
 async def test_a_good_token_gives_the_application_its_principal(surface: Surface):
     class Peer:
-        uid = 1234
+        def identify(self, principal: Principal) -> Principal:
+            return dataclasses.replace(principal, peer_uid=1234)
 
     got = await ask(surface, "/who/am/i", BEARER, state={"peer": Peer()})
     assert (got.status, got.body) == (200, {"key": "key_1", "uid": 1234, "root": "/who", "path": "/who/am/i"})

@@ -9,6 +9,7 @@ parser cannot read are answered here, in the same JSON as everywhere.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 from urllib.parse import urlsplit
@@ -21,6 +22,7 @@ from uvicorn.server import ServerState
 from postroom import errors, limits
 from postroom.interfaces.http.errors import body_of, headers_of, status_of
 from postroom.interfaces.http.peer import peer_uid
+from postroom.model.principal import Principal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,21 +37,23 @@ class Bounds:
 
 
 class Peer:
-    """The other end of one connection, shared by its requests; the uid is looked up once, when asked."""
+    """The other end of one connection, shared by its requests."""
 
     def __init__(self, client: tuple[str, int] | None, server: tuple[str, int | None] | None) -> None:
         self._ends = (client, server)
-        self._uid: int | None = None
-        self._known = False
+        self._asked: Principal | None = None
+        self._known: Principal | None = None
 
-    @property
-    def uid(self) -> int | None:
-        """The OS user at the other end, where the system tells."""
-        if not self._known:
-            client, server = self._ends
-            self._uid = peer_uid(client, (server[0], server[1] or 0) if server else None)
-            self._known = True
-        return self._uid
+    def identify(self, principal: Principal) -> Principal:
+        """The principal with the OS user at this end, looked up the first time this connection is somebody's."""
+        if self._known is None or principal is not self._asked:
+            self._asked = principal
+            self._known = dataclasses.replace(principal, peer_uid=self._uid() if self._known is None else self._known.peer_uid)
+        return self._known
+
+    def _uid(self) -> int | None:
+        client, server = self._ends
+        return peer_uid(client, (server[0], server[1] or 0) if server else None)
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -64,6 +68,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.deadline: float | None = None
         self._in_header = True
         self._header_seen = 0
+        self._arrived = 0
         self._refusal: errors.PostroomError | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the base class
@@ -80,6 +85,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
+        self._arrived = len(data)
         if self._in_header:
             self._header_seen += len(data)
             if self.deadline is None:
@@ -91,8 +97,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(_header_too_large())
 
     def on_headers_complete(self) -> None:
-        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
-        if size > self.bounds.header_bytes:
+        if self._header_seen + self._arrived > self.bounds.header_bytes and self._header_size() > self.bounds.header_bytes:
             self._stop_parsing(_header_too_large())
         if not self.url.startswith(b"/"):
             self.url = self._origin_form()
@@ -122,6 +127,9 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         what = "header" if self._in_header else "body"
         self._refuse(errors.PostroomError(f"the rest of the {what} did not come in time", code="request_timeout"))
+
+    def _header_size(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     def _origin_form(self) -> bytes:
         """The path of an absolute-form target (RFC 9112 §3.2.2) whose authority is the Host's; nothing else is taken."""

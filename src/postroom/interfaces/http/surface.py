@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import traceback
 from collections.abc import Awaitable, Mapping
 from typing import Protocol
@@ -74,7 +73,7 @@ class Surface:
             return
         principal = await self._access.authenticate(_token_of(scope))
         peer = state.get("peer")
-        state["principal"] = dataclasses.replace(principal, peer_uid=peer.uid if peer is not None else None)
+        state["principal"] = peer.identify(principal) if peer is not None else principal
 
     def _cap(self, scope: Scope) -> int:
         path: bytes = scope.get("raw_path") or scope["path"].encode()
