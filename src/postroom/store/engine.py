@@ -41,6 +41,7 @@ class Store:
         self, dialect: Dialect, folder: Path | None, lock: FolderLock | None, clock: Clock, connection: Connection
     ) -> None:
         self.clock = clock
+        self._closed = False
         self._dialect = dialect
         self._lock = lock
         self._guard = threading.RLock() if dialect.shared else None
@@ -88,21 +89,28 @@ class Store:
 
     async def read(self, fn: Callable[[Reader], T]) -> T:
         """Run `fn` in the read pool: lists and searches."""
+        self._check_open()
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._pooled, fn)
 
     def read_now(self, fn: Callable[[Reader], T]) -> T:
         """Run `fn` here and now on the loop's own connection: point reads."""
+        self._check_open()
         return self._view(self._inline, fn)
 
     async def close(self) -> None:
         """Finish what is queued, then let go of the folder."""
         await self._writer.close()
+        self._closed = True
         await asyncio.to_thread(self._pool.shutdown)
         for reader in (self._inline, *self._spare):
             reader.connection.close()
         if self._lock:
             self._lock.release()
             self._lock = None
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StorageFailure("the store is closed")
 
     def _reader(self, shared: Connection) -> Reader:
         return Reader(shared if self._dialect.shared else self._dialect.connect(writes=False), self._dialect)

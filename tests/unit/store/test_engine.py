@@ -212,6 +212,11 @@ async def test_queued_writes_are_finished_on_close_and_later_ones_refused(store:
     assert store.accepting is False
     with pytest.raises(StorageFailure):
         await store.write(lambda tx: tx.insert(notes.ADD, name="late"))
+    with pytest.raises(StorageFailure):
+        await store.read(lambda reader: reader.all(notes.NAMES))
+    with pytest.raises(StorageFailure):
+        notes.names(store)
+    await store.close()
 
 
 async def test_the_folder_is_owned_by_one_and_readable_by_its_owner_only(tmp_path: Path) -> None:
