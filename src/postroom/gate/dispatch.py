@@ -8,6 +8,7 @@ already answered is not asked twice.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import structlog
@@ -43,8 +44,9 @@ class Dispatch:
         for (outgoing_id,) in await self._store.read(lambda reader: reader.all(rows.IN_FLIGHT)):
             try:
                 await self.hand_over(outgoing_id)
-            except PostroomError as problem:
-                log.warning("hand_over_failed", outgoing_id=outgoing_id, code=problem.code)
+            except Exception as problem:  # noqa: BLE001 - one mail that cannot be handed over must not stop the others
+                log.warning("hand_over_failed", outgoing_id=outgoing_id, problem=type(problem).__name__)
+                await self._waits(outgoing_id, problem)
 
     async def hand_over(self, outgoing_id: str, *, judge_again: bool = True) -> None:
         """Send it if it is approved or was being sent. Raises `StorageFailure` or `Busy`; then `recover` tries again."""
@@ -101,6 +103,12 @@ class Dispatch:
         else:
             await self._confirm(row.outgoing_id, accepted)
 
+    async def _waits(self, outgoing_id: str, problem: Exception) -> None:
+        """Say in the row why it is not gone yet, as far as the store takes it."""
+        reason = problem.message if isinstance(problem, PostroomError) else "something went wrong inside postroom"
+        with contextlib.suppress(StorageFailure):
+            await self._note(outgoing_id, detail=reason)
+
     async def _confirm(self, outgoing_id: str, accepted: Accepted) -> None:
         await self._note(outgoing_id, handed_at=self._clock.now_us(), thread_id=accepted.thread_id, detail=None)
 
@@ -109,7 +117,7 @@ class Dispatch:
 
         def write(tx: Tx) -> None:
             row = rows.find(tx, outgoing_id)
-            if row is not None:
+            if row is not None and any(getattr(row, name) != value for name, value in changes.items()):
                 note(tx, row, **changes)
 
         await self._store.write(write)

@@ -142,9 +142,9 @@ class Follow:
                 raise Refused("; ".join(submission.reasons))
         except StorageFailure:
             raise
-        except PostroomError as problem:
-            log.warning("due_draft_not_sent", draft_id=event.ref, code=problem.code)
-            reason = problem.message
+        except Exception as problem:  # noqa: BLE001 - one draft that cannot be sent must not stop the others
+            log.warning("due_draft_not_sent", draft_id=event.ref, problem=type(problem).__name__)
+            reason = problem.message if isinstance(problem, PostroomError) else "something went wrong inside postroom"
             await self._store.write(lambda tx: _report_draft(tx, event, reason))
 
 

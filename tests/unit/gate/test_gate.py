@@ -291,6 +291,20 @@ async def test_a_sender_without_a_disk_keeps_the_approval_and_the_sweep_sends_it
     assert list(house.sender.taken) == [held.outgoing_id]
 
 
+async def test_one_mail_that_cannot_be_handed_over_does_not_stop_the_others(house, owner):
+    house.sender.fails = StorageFailure("the disk is full")
+    ids = []
+    for text in ("one", "two"):
+        held = await house.submit(text=text)
+        await house.open.approve(owner, held.outgoing_id, held.digest)
+        ids.append(held.outgoing_id)
+    house.sender.fails = RuntimeError("a fault of ours")
+    await house.open.sweep()
+    assert house.sender.calls == 4
+    rows = [await house.open.show(owner, outgoing_id) for outgoing_id in ids]
+    assert {(row.state, row.detail) for row in rows} == {(State.SENDING, "something went wrong inside postroom")}
+
+
 async def follow(house) -> int:
     """What `run` does with the log, once."""
     return await house.open._follow.catch_up(await house.store.events.cursor("gate"))
