@@ -31,6 +31,7 @@ PREVIEW_CHARS: Final = 200
 SMTP_LINE_BYTES: Final = 64 * KIB
 SMTP_RECIPIENTS: Final = 100
 SMTP_CONNECTIONS: Final = 100
+SMTP_MEMORY_BYTES: Final = 256 * MIB  # of all mails being received and stored at one moment
 SMTP_IDLE_S: Final = 300.0
 SMTP_DATA_S: Final = 600.0
 

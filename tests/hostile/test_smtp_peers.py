@@ -101,6 +101,20 @@ async def test_a_line_over_the_limit_costs_that_mail_only() -> None:
         assert door.intake.raws == [longest * 3]
 
 
+async def test_mails_that_together_need_too_much_memory_are_put_off() -> None:
+    half = b"x" * 998 + b"\r\n"
+    async with open_door(memory_bytes=100_000) as door, door.peer() as first, door.peer() as second:
+        await first.begin()
+        await first.say(half * 80)
+        await second.begin()
+        await second.say(half * 80 + b".\r\n")
+        answer = await second.reply()
+        await first.say(b".\r\n")
+        assert {answer[:9], (await first.reply())[:9]} == {"452 4.3.1", "250 2.0.0"}
+        await second.begin()
+        assert await second.ask(MAIL + b".") == "250 2.0.0 Message queued as 2"
+
+
 async def test_pipelined_commands_are_answered_in_order() -> None:
     async with open_door() as door, door.peer(greet=False) as peer:
         await peer.say(

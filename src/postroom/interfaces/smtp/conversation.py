@@ -205,17 +205,18 @@ class Conversation(SMTP):
             return
         await self.push("354 End data with <CR><LF>.<CR><LF>")
         self._reset_timeout(self._house.bounds.data_s)
-        reply = await self._receive(transaction)
+        with self._house.memory.share() as room:
+            reply = await self._receive(transaction, room)
         self._transaction = None
         self._reset_timeout()
         await self.push(reply)
         if self._leaving:
             self.dismiss(_SHUTTING)
 
-    async def _receive(self, transaction: _Transaction) -> str:
+    async def _receive(self, transaction: _Transaction, room: Callable[[int], bool]) -> str:
         bounds = self._house.bounds
         try:
-            raw = await self._incoming.mail(size=bounds.mail_bytes, line=bounds.line_bytes)
+            raw = await self._incoming.mail(size=bounds.mail_bytes, line=bounds.line_bytes, room=room)
         except MailRefused as problem:
             return str(problem)
         envelope = Envelope(mail_from=transaction.mail_from, rcpt_to=tuple(transaction.recipients), peer=self._peer)

@@ -13,7 +13,7 @@ from typing import cast
 
 from postroom.errors import InUse, Invalid
 from postroom.interfaces.smtp.conversation import Conversation
-from postroom.interfaces.smtp.house import Bounds, House, Intake
+from postroom.interfaces.smtp.house import Bounds, House, Intake, Memory
 
 _FINISH_S = 3.0  # what a mail that is being stored gets when the house closes
 
@@ -27,7 +27,9 @@ class SmtpDoor:
 
     def __init__(self, intake: Intake, *, hostname: str, domains: Collection[str] = (), bounds: Bounds | None = None) -> None:
         names = frozenset(domain.lower() for domain in domains)
-        self._house = House(intake=intake, hostname=hostname, domains=names, bounds=bounds or Bounds())
+        bounds = bounds or Bounds()
+        memory = Memory(bounds.memory_bytes)
+        self._house = House(intake=intake, hostname=hostname, domains=names, bounds=bounds, memory=memory)
         self._server: asyncio.Server | None = None
         self._inside: set[Conversation] = set()
         self._left = asyncio.Event()

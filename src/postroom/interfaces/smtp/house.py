@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,8 +32,34 @@ class Bounds:
     line_bytes: int = limits.SMTP_LINE_BYTES
     recipients: int = limits.SMTP_RECIPIENTS
     connections: int = limits.SMTP_CONNECTIONS
+    memory_bytes: int = limits.SMTP_MEMORY_BYTES
     idle_s: float = limits.SMTP_IDLE_S
     data_s: float = limits.SMTP_DATA_S
+
+
+class Memory:
+    """What the mails of all conversations may take together."""
+
+    def __init__(self, size: int) -> None:
+        self.left = size
+
+    @contextmanager
+    def share(self) -> Iterator[Callable[[int], bool]]:
+        """For one mail: call the result with the bytes it has grown to; False when there is no room for that many."""
+        held = 0
+
+        def grow(size: int) -> bool:
+            nonlocal held
+            if size - held > self.left:
+                return False
+            self.left -= size - held
+            held = size
+            return True
+
+        try:
+            yield grow
+        finally:
+            self.left += held
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +70,7 @@ class House:
     hostname: str
     domains: Collection[str]
     bounds: Bounds
+    memory: Memory
 
 
 def reply_to(problem: PostroomError) -> str:

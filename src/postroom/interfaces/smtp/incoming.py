@@ -11,11 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 
 _CHUNK = 256 * 1024
 _END = b"\r\n.\r\n"
 COMMAND_BYTES = 2048  # RFC 5321 §4.5.3.1.4 asks for 512; long return paths are real
 _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+_NO_ROOM = "452 4.3.1 Too much mail at once, try again later"
+
+
+def _always(size: int) -> bool:
+    return True
 
 
 class BadLine(Exception):
@@ -51,21 +59,21 @@ class Incoming:
             raise BadLine("control characters are not allowed in a command")
         return line
 
-    async def mail(self, *, size: int, line: int) -> bytes:
-        """One mail, byte for byte. Raises `MailRefused` over `size` bytes, or with a line over `line` bytes."""
+    async def mail(self, *, size: int, line: int, room: Callable[[int], bool] = _always) -> bytes:
+        """One mail, byte for byte. Raises `MailRefused` over `size` bytes, with a line over `line` bytes, or without `room`."""
         wire, self._pending = self._pending, bytearray()
         wire[0:0] = b"\r\n"  # so that a dot on the first line is like any other
         most = size + size // 3 + len(_END)  # every dot that is doubled on the wire is one byte of a line of three or more
-        seen, discarded = 0, False
+        seen, refusal = 0, ""
         while (end := wire.find(_END, max(seen - len(_END), 0))) < 0:
-            if len(wire) > most:
-                discarded = True
+            refusal = refusal or (_too_large(size) if len(wire) > most else "" if room(len(wire)) else _NO_ROOM)
+            if refusal:
                 del wire[: -len(_END)]
             seen = len(wire)
             wire += await self._more()
         self._pending += memoryview(wire)[end + len(_END) :]
-        if discarded:
-            raise MailRefused(f"552 5.3.4 A mail may have {size} bytes")
+        if refusal:
+            raise MailRefused(refusal)
         del wire[end + 2 :]
         return _unstuffed(wire, size=size, line=line)
 
@@ -83,10 +91,14 @@ def _unstuffed(wire: bytearray, *, size: int, line: int) -> bytes:
     if b"\r\n." in raw:
         raw = raw.replace(b"\r\n.", b"\r\n")
     if len(raw) > size:
-        raise MailRefused(f"552 5.3.4 A mail may have {size} bytes")
+        raise MailRefused(_too_large(size))
     if _has_longer_line(raw, line):
         raise MailRefused(f"500 5.5.2 A line may have {line} bytes")
     return raw
+
+
+def _too_large(size: int) -> str:
+    return f"552 5.3.4 A mail may have {size} bytes"
 
 
 def _has_longer_line(raw: bytes, limit: int) -> bool:
