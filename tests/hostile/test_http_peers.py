@@ -306,6 +306,12 @@ async def test_stopping_ends_an_endless_answer_in_time():
     assert await wire.rest() != b"0\r\n\r\n"  # cut, not ended: the client can tell
 
 
+async def test_a_server_that_never_started_lets_go_of_its_port():
+    listening = bind("127.0.0.1", 0)
+    await HttpServer(echo, listening, BOUNDS).stop()
+    bind("127.0.0.1", listening.port).socket.close()
+
+
 def test_a_taken_port_is_a_clear_error_and_port_0_picks_one():
     taken = bind("127.0.0.1", 0)
     try:

@@ -97,8 +97,11 @@ class HttpServer:
             await serving
 
     async def stop(self) -> None:
-        """Take no more connections, let open requests finish for a while, then end them."""
+        """Take no more connections, let open requests finish for a while, then end them. Fine before `start`, too."""
         self._server.should_exit = True
+        if not self._tasks:
+            self._listener.socket.close()
+            return
         serving, deadlines = self._tasks
         try:
             await serving
