@@ -66,5 +66,7 @@ def rows() -> list[dict[str, Any]]:
         about = {"reference": "bare aiosmtpd + uvicorn + Starlette", "reference_value": reference, "ratio": value / reference}
         out.append({"name": name, "value": value, "unit": unit, **about})
     quoted = "mcp_agent_mail 5.5 s, 225 MiB (quoted, not in this run)"
-    out.append({"name": "start to ready, beside a full agent mailbox", "value": out[0]["value"], "unit": "s", "reference": quoted})
+    out.append(
+        {"name": "start to ready, beside a full agent mailbox", "value": out[0]["value"], "unit": "s", "reference": quoted}
+    )
     return out
