@@ -8,13 +8,13 @@ Elements that are styled alike share one judgement.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from postroom.safety.css import Declarations, Rule, declarations
+from postroom.safety.css import RELEVANT, Declarations, Rule, declarations
 from postroom.safety.css_values import BLACK, LETTER_PX, LINK, WHITE, Colour, background, colour, contrast, length, over
-from postroom.safety.selectors import Match
+from postroom.safety.selectors import Level, Match, Matcher
 
 _SMALLEST_PX: Final = 3.0
 _FAINTEST: Final = 0.1
@@ -25,6 +25,17 @@ _VAR: Final = re.compile(r"var\(\s*(--[\w-]+)\s*(?:,\s*([^()]*(?:\([^()]*\)[^()]
 _NUMBERS: Final = re.compile(r"-?\d*\.?\d+")
 _TRANSFORM: Final = re.compile(r"(translate|scale|rotate|matrix)([xyz]|3d)?\(([^()]*)\)")
 _FILTER: Final = re.compile(r"opacity\s*[(=]\s*(\d*\.?\d+)(%?)")
+_HIDING: Final = RELEVANT - {
+    "color",
+    "background",
+    "background-color",
+    "font",
+    "font-size",
+    "opacity",
+    "white-space",
+    "visibility",
+}
+_KEEPS_SPACES: Final = frozenset(("pre", "xmp", "listing", "plaintext"))
 _EDGES: Final = ("left", "top", "right", "bottom", "inset")
 
 
@@ -54,35 +65,56 @@ class _Change:
     keeps_spaces: bool | None = None
 
 
-class Looks:
-    """The looks of one mail's elements, given the rules that match them."""
+_START: Final = Look()
+_NO_CHANGE: Final = _Change()
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """What holds inside one open element: the look of its text, and what its children's selectors need."""
+
+    look: Look
+    level: Level
+
+
+class Judge:
+    """Judges one mail's elements in document order; elements with the same attributes are judged once."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = rules
+        self._matcher = Matcher(rules)
         self._variables = {name: value for rule in rules for name, value, _ in rule.declarations if name.startswith("--")}
         self._inline: dict[str, Declarations] = {}
-        self._changes: dict[tuple[object, ...], _Change] = {}
+        self._changes: dict[tuple[str, Declarations, tuple[Match, ...]], _Change] = {}
         self._looks: dict[tuple[int, int], Look] = {}
+        self._insides: dict[int, Inside] = {}
 
-    def look(self, around: Look, tag: str, attributes: Mapping[str, str], matches: Iterable[Match]) -> Look | str:
-        """The look inside an element, or why the element is not displayed at all."""
-        change = self._change(tag, attributes, tuple(matches))
-        if change.gone is not None:
-            return change.gone
-        key = (id(around), id(change))  # both live as long as this object
-        inside = self._looks.get(key)
-        if inside is None:
-            inside = self._looks[key] = _inside(around, change)
-        return inside
+    def start(self) -> Inside:
+        """Where the document begins: black on white."""
+        return Inside(_START, Level())
 
-    def _change(self, tag: str, attributes: Mapping[str, str], matches: tuple[Match, ...]) -> _Change:
-        style = attributes.get("style", "")
-        own = _presentation(tag, attributes)
-        key = (style, own, matches)
+    def enter(self, around: Inside, tag: str, attributes: Mapping[str, str | None]) -> Inside | str:
+        """What holds inside an element, or why it is not displayed at all."""
+        level = around.level
+        level.index += 1
+        matches, completed = self._matcher.match(tag, attributes, level)
+        style = attributes.get("style") or ""
+        key = (style, _presentation(tag, attributes), matches)
         change = self._changes.get(key)
         if change is None:
-            change = self._changes[key] = _change(self._cascade(own, matches, style))
-        return change
+            change = self._changes[key] = _change(self._cascade(key[1], matches, style))
+        if change.gone is not None:
+            return change.gone
+        look = around.look if change == _NO_CHANGE else self._look(around.look, change)
+        if self._matcher.tracks:
+            return Inside(look, level.descend(completed))
+        if look is around.look:
+            return around
+        return self._insides.get(id(look)) or self._insides.setdefault(id(look), Inside(look, level))
+
+    def _look(self, around: Look, change: _Change) -> Look:
+        key = (id(around), id(change))  # both live as long as this object
+        return self._looks.get(key) or self._looks.setdefault(key, _inside(around, change))
 
     def _cascade(self, own: Declarations, matches: Sequence[Match], style: str) -> dict[str, str]:
         """The winning value of each property: presentation, sheets, style attribute; then what is important."""
@@ -115,9 +147,13 @@ def _weight(match: Match) -> tuple[int, int]:
     return match.specificity, match.rule
 
 
-def _presentation(tag: str, attributes: Mapping[str, str]) -> Declarations:
-    """Old attributes as the declarations they stand for, and the default colour of a link."""
+def _presentation(tag: str, attributes: Mapping[str, str | None]) -> Declarations:
+    """Old attributes as the declarations they stand for, and the default looks of links and of text kept as it is."""
     found: list[tuple[str, str, bool]] = []
+    if tag in _KEEPS_SPACES:
+        found.append(("white-space", "pre", False))
+    if not attributes:
+        return tuple(found)
     if "hidden" in attributes or attributes.get("aria-hidden") == "true":
         found.append(("display", "none", True))
     if bgcolor := attributes.get("bgcolor"):
@@ -127,8 +163,6 @@ def _presentation(tag: str, attributes: Mapping[str, str]) -> Declarations:
         found.append(("color", front.strip().lower(), False))
     if tag == "a" and "href" in attributes:
         found.append(("color", "-link", False))
-    if tag in {"pre", "xmp", "listing", "plaintext"}:
-        found.append(("white-space", "pre", False))
     return tuple(found)
 
 
@@ -194,6 +228,8 @@ def _opacity(values: Mapping[str, str]) -> float:
 
 def _gone(values: Mapping[str, str]) -> str | None:
     """Why a subtree with these declarations is not displayed, or None."""
+    if _HIDING.isdisjoint(values):
+        return None
     if values.get("display", "").startswith("none") or values.get("content-visibility") == "hidden":
         return "display"
     if values.get("mso-hide") == "all":

@@ -38,8 +38,12 @@ class Element:
     """What a selector may ask of an element. `index` is its place among its sibling elements, from 1."""
 
     tag: str
-    attributes: Mapping[str, str]
+    attributes: Mapping[str, str | None]
     index: int
+
+    def text(self, name: str) -> str:
+        """An attribute in lower case; empty when it is missing or has no value."""
+        return (self.attributes.get(name) or "").lower()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,17 +74,21 @@ class Compound:
     certain: bool = True
     never: bool = False
 
+    @property
+    def simple(self) -> bool:
+        """Whether tag, class and id alone decide."""
+        return not (self.attributes or self.any_of or self.none_of or self.nth or self.combinator or self.step >= 0)
+
     def fits(self, element: Element) -> bool:
         """Whether the element satisfies this compound alone."""
-        attributes = element.attributes
-        if self.never or (self.tag and self.tag != element.tag) or (self.id and self.id != attributes.get("id", "").lower()):
+        if self.never or (self.tag and self.tag != element.tag) or (self.id and self.id != element.text("id")):
             return False
-        if self.classes and not set(self.classes).issubset(attributes.get("class", "").lower().split()):
+        if self.classes and not set(self.classes).issubset(element.text("class").split()):
             return False
         if self.nth and not _is_nth(*self.nth, element.index):
             return False
         return (
-            all(_has(attributes, *wanted) for wanted in self.attributes)
+            all(_has(element, *wanted) for wanted in self.attributes)
             and all(any(one.fits(element) for one in group) for group in self.any_of)
             and not any(one.fits(element) for one in self.none_of)
         )
@@ -90,11 +98,10 @@ def _is_nth(step: int, offset: int, index: int) -> bool:
     return index == offset if step == 0 else (index - offset) % abs(step) == 0 and (index - offset) // step >= 0
 
 
-def _has(attributes: Mapping[str, str], name: str, operator: str, wanted: str) -> bool:
-    value = attributes.get(name)
-    if value is None or not operator:
-        return value is not None
-    value = value.lower()
+def _has(element: Element, name: str, operator: str, wanted: str) -> bool:
+    if name not in element.attributes or not operator:
+        return name in element.attributes
+    value = element.text(name)
     match operator:
         case "~=":
             return wanted in value.split()
@@ -197,16 +204,23 @@ class Level:
     previous: frozenset[int] = _NOTHING
     index: int = 0
 
+    def descend(self, completed: frozenset[int]) -> Level:
+        """The level of the children of the element that completed these steps; it is now the previous sibling here."""
+        self.previous = completed
+        self.before |= completed
+        return Level(self.above | completed if completed else self.above, completed)
+
 
 class Matcher:
-    """The rules of a mail, asked element by element in document order."""
+    """The rules of a mail, asked element by element in document order. `tracks`: levels matter to them."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._index: dict[str, list[Compound]] = {}
+        self._simple: dict[tuple[str, str | None, str | None], tuple[Match, ...]] = {}
         self._checks = 0
         self._steps = 0
         self._selectors = 0
-        self.simple = True
+        self.tracks = False
         for number, rule in enumerate(rules):
             for row in read_selectors(rule.selector):
                 self._add_row(row, number, certain=rule.certain)
@@ -226,41 +240,51 @@ class Matcher:
                 self._steps += 1
             else:
                 compound.match = Match(total, rule, certain)
-            if len(row) > 1 or compound.attributes or compound.any_of or compound.none_of or compound.nth:
-                self.simple = False
+            self.tracks = self.tracks or len(row) > 1 or compound.nth is not None
             self._index.setdefault(_key(compound), []).append(compound)
 
-    def match(self, element: Element, level: Level) -> tuple[tuple[Match, ...], frozenset[int]]:
-        """The rules that apply to `element` and the steps it completed; `level` is that of its siblings."""
-        found: list[Match] = []
-        completed: set[int] = set()
-        for compound in self._candidates(element):
-            if compound.after >= 0 and compound.after not in _reachable(compound.combinator, level):
-                continue
-            if not compound.fits(element):
-                continue
-            if compound.match is not None:
-                found.append(compound.match)
-            else:
-                completed.add(compound.step)
-        if len(found) > _RULES_AN_ELEMENT:
-            raise StyleTooLarge
-        return tuple(found), frozenset(completed) if completed else _NOTHING
+    def match(self, tag: str, attributes: Mapping[str, str | None], level: Level) -> tuple[tuple[Match, ...], frozenset[int]]:
+        """The rules that apply to an element and the steps it completed; `level` is that of its siblings."""
+        key = (tag, attributes.get("class"), attributes.get("id"))
+        known = self._simple.get(key)
+        if known is not None:
+            return known, _NOTHING
+        element = Element(tag, attributes, level.index)
+        candidates = self._candidates(element)
+        matches, completed = _matched(candidates, element, level)
+        if all(compound.simple for compound in candidates):
+            self._simple[key] = matches
+        return matches, completed
 
     def _candidates(self, element: Element) -> list[Compound]:
         index = self._index
         candidates = list(index.get("*", ()))
         keys = [element.tag]
-        if names := element.attributes.get("class"):
-            keys += ["." + name for name in names.lower().split()]
-        if name := element.attributes.get("id"):
-            keys.append("#" + name.lower())
+        keys += ["." + name for name in dict.fromkeys(element.text("class").split())]
+        keys.append("#" + element.text("id"))
         for key in keys:
             candidates += index.get(key, ())
         self._checks += len(candidates)
         if self._checks > _CHECKS:
             raise StyleTooLarge
         return candidates
+
+
+def _matched(candidates: Iterable[Compound], element: Element, level: Level) -> tuple[tuple[Match, ...], frozenset[int]]:
+    found: list[Match] = []
+    completed: set[int] = set()
+    for compound in candidates:
+        if compound.after >= 0 and compound.after not in _reachable(compound.combinator, level):
+            continue
+        if not compound.fits(element):
+            continue
+        if compound.match is None:
+            completed.add(compound.step)
+        else:
+            found.append(compound.match)
+    if len(found) > _RULES_AN_ELEMENT:
+        raise StyleTooLarge
+    return tuple(found), frozenset(completed) if completed else _NOTHING
 
 
 def _key(compound: Compound) -> str:

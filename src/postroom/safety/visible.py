@@ -11,44 +11,48 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from postroom.limits import HTML_BYTES
 from postroom.model.mail import Finding
 from postroom.safety.css import Rule, StyleTooLarge, rules
 from postroom.safety.css_values import media_holds
-from postroom.safety.looks import Look, Looks
-from postroom.safety.selectors import Element, Level, Match, Matcher
+from postroom.safety.html_bounds import bounded
+from postroom.safety.looks import Inside, Judge, Look
 from postroom.safety.unicode import clean
 
 _NODES: Final = 200_000
 _LINKS: Final = 200
 _NOT_SHOWN: Final = frozenset(
-    ("script", "style", "head", "title", "noscript", "template", "svg", "math", "object", "embed", "iframe", "canvas", "audio",
-     "video", "meta", "link", "input", "textarea", "select", "img", "datalist", "noframes", "noembed", "dialog", "progress",
+    ("script", "style", "head", "title", "noscript", "template", "object", "embed", "iframe", "canvas", "audio",
+     "video", "meta", "link", "input", "textarea", "x-svg", "x-math", "x-select", "x-option", "x-optgroup", "img", "datalist", "noframes", "noembed", "dialog", "progress",
      "meter", "map", "param", "base", "frame", "frameset", "rp")
 )  # fmt: skip
-_BEFORE: Final = dict.fromkeys(("br", "tr", "li", "div", "dt", "dd", "option"), "\n") | dict.fromkeys(
-    ("p", "table", "ul", "ol", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre", "section", "article", "header", "footer",
-     "hr", "center", "dl", "form", "address", "fieldset", "main", "nav", "aside", "figure", "figcaption", "details", "summary"),
-    "\n\n",
+_CARRIERS: Final = frozenset(("noscript", "template", "object", "canvas", "noframes", "dialog", "x-svg", "x-math"))
+_LINES: Final = ("tr", "li", "div", "dt", "dd")
+_BLOCKS: Final = (
+    "p", "table", "ul", "ol", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "section", "article", "header", "footer", "center", "dl",
+    "form", "address", "fieldset", "main", "nav", "aside", "figure", "figcaption", "details", "summary",
 )  # fmt: skip
-_AFTER: Final = {tag: "\n" for tag in _BEFORE if tag not in {"br", "hr"}}
-_CARRIERS: Final = frozenset(("noscript", "template", "svg", "math", "object", "canvas", "noframes", "dialog"))
-_QUOTE_IN, _QUOTE_OUT = "\x0e", "\x0f"
+# Marks no parsed text can hold: a parser drops every NUL.
+_BREAK, _QUOTE_IN, _QUOTE_OUT = "\0n", "\0(", "\0)"
+_OPENING: Final = (
+    dict.fromkeys(_LINES, _BREAK)
+    | dict.fromkeys(_BLOCKS, _BREAK + _BREAK)
+    | {"br": _BREAK, "hr": _BREAK + _BREAK, "li": _BREAK + "- ", "td": " ", "th": " ", "blockquote": _BREAK + _BREAK + _QUOTE_IN}
+)
+_CLOSING: Final = dict.fromkeys((*_LINES, *_BLOCKS), _BREAK) | {"blockquote": _QUOTE_OUT + _BREAK}
 _QUOTE_DEPTH: Final = 10
-_OPENING: Final = {"blockquote": _QUOTE_IN, "li": "- ", "td": " ", "th": " "}
-_SPACES: Final = re.compile(r"[ \t\r\n\f\v]+")
-_BEFORE_NEWLINE: Final = re.compile(r"[ \t]+\n")
-_AFTER_NEWLINE: Final = re.compile(r"\n[ \t]+")
+_LINK_CHARS: Final = 200
+_SPACES: Final = re.compile(r"[ \t\r\n\f\v\xa0]+")
+_AROUND_BREAK: Final = re.compile(r" ?\0n ?")
 _NEWLINES: Final = re.compile(r"\n{3,}")
-_BLANKS: Final = re.compile(r"[ \t]{2,}")
-_MARKERS: Final = re.compile("[\x0e\x0f]")
+_MARKERS: Final = re.compile(r"\0[()]")
+_UNSEEN_RUN: Final = re.compile("[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\xad]+")
+_HTTP_HOST: Final = re.compile(r"\s*https?://([A-Za-z0-9.-]+)(?=[/?#:]|\s*$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,37 +78,14 @@ class Visible:
 
 def visible_text(html: str) -> Visible:
     """The visible text of a mail's HTML; never raises."""
-    over = len(html) > HTML_BYTES
-    tree = LexborHTMLParser(html[:HTML_BYTES] if over else html)
-    walk = _Walk(tree)
+    html, over = bounded(html)
+    walk = _Walk(LexborHTMLParser(html))
     try:
         walk.run()
     except StyleTooLarge:
         over = True
     text = "" if walk.unjudged else _tidy("".join(walk.pieces))
     return Visible(text=text, removed=(*walk.removed, *(("limit",) if over else ())), links=tuple(walk.links))
-
-
-@dataclass(frozen=True, slots=True)
-class _Entered:
-    """An element about to be walked into."""
-
-    tag: str
-    look: Look
-    level: Level
-    href: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """An open element, and how things stood outside it."""
-
-    node: LexborNode
-    look: Look
-    level: Level
-    tag: str
-    start: int
-    href: str
 
 
 class _Walk:
@@ -116,97 +97,70 @@ class _Walk:
         self.removed: list[str] = []
         self.links: list[tuple[str, str]] = []
         self.unjudged = True
-        self._matches: dict[tuple[str, str | None, str | None], tuple[Match, ...]] = {}
 
     def run(self) -> None:
         sheets = _sheets(self._tree)
-        self._matcher = Matcher(sheets)
-        self._looks = Looks(sheets)
+        self._judge = Judge(sheets)
         self.unjudged = False
-        node = self._tree.root
-        if node is None:
-            return
-        look = Look()
-        level = Level()
-        frames: list[_Frame] = []
+        node, inside = self._tree.root, self._judge.start()
+        frames: list[tuple[LexborNode, Inside, str, int, str]] = []
         for _ in range(_NODES):
-            entered = self._visit(node, look, level)
-            child = None if entered is None else node.child
-            if entered is not None and child is not None:
-                frames.append(_Frame(node, look, level, entered.tag, len(self.pieces), entered.href))
-                look, level, node = entered.look, entered.level, child
-                continue
-            if entered is not None:
-                self.pieces.append(_AFTER.get(entered.tag, ""))
+            if node is None:
+                return
+            tag = node.tag or ""
+            child = None
+            if tag == "-text":
+                self._text(node.text_content or "", inside.look)
+            elif tag[:1].isalpha():
+                entered = self._enter(node, tag, inside)
+                child = None if entered is None else node.child
+                if entered is not None and child is not None:
+                    href = (node.attributes.get("href") or "") if tag == "a" else ""
+                    frames.append((node, inside, tag, len(self.pieces), href))
+                    node, inside = child, entered
+                    continue
+                if entered is not None:
+                    self._leave(tag, len(self.pieces), "")
             following = node.next
-            while following is None:
-                if not frames:
-                    return
-                frame = frames.pop()
-                self._leave(frame)
-                look, level, following = frame.look, frame.level, frame.node.next
+            while following is None and frames:
+                parent, inside, tag, start, href = frames.pop()
+                self._leave(tag, start, href)
+                following = parent.next
             node = following
         raise StyleTooLarge
 
-    def _visit(self, node: LexborNode, look: Look, level: Level) -> _Entered | None:
-        """Take a node's own text or enter it; None when nothing in it is to be visited."""
-        tag = node.tag or ""
-        if tag == "-text":
-            self._text(node.text_content or "", look)
-            return None
-        if not tag[:1].isalpha():
-            return None
-        level.index += 1
+    def _enter(self, node: LexborNode, tag: str, inside: Inside) -> Inside | None:
+        """What holds inside an element; None when nothing in it is shown."""
         if tag in _NOT_SHOWN:
+            inside.level.index += 1  # it is still one of its siblings
             if tag in _CARRIERS and (node.text() or "").strip():
-                self.removed.append(tag)
+                self.removed.append(tag.removeprefix("x-"))
             return None
-        attributes = {name: value or "" for name, value in node.attributes.items()}
-        matches, below = self._match(tag, attributes, level)
-        inside = self._looks.look(look, tag, attributes, matches) if attributes or matches else self._plain(look, tag)
-        if isinstance(inside, str):
+        entered = self._judge.enter(inside, tag, node.attributes)
+        if isinstance(entered, str):
             if (node.text() or "").strip():
-                self.removed.append(inside)
+                self.removed.append(entered)
             return None
-        self.pieces.append(_BEFORE.get(tag, ""))
-        if tag in _OPENING:
-            self.pieces.append(_OPENING[tag])
-        return _Entered(tag, inside, below, attributes.get("href", "") if tag == "a" else "")
-
-    def _match(self, tag: str, attributes: Mapping[str, str], level: Level) -> tuple[tuple[Match, ...], Level]:
-        matcher = self._matcher
-        if not matcher.simple:
-            matches, completed = matcher.match(Element(tag, attributes, level.index), level)
-            level.previous = completed
-            level.before |= completed
-            return matches, Level(level.above | completed, completed)
-        key = (tag, attributes.get("class"), attributes.get("id"))
-        found = self._matches.get(key)
-        if found is None:
-            found = self._matches[key] = matcher.match(Element(tag, attributes, 1), level)[0]
-        return found, level
-
-    def _plain(self, look: Look, tag: str) -> Look | str:
-        return look if tag != "pre" else self._looks.look(look, tag, {}, ())
+        opening = _OPENING.get(tag)
+        if opening is not None:
+            self.pieces.append(opening)
+        return entered
 
     def _text(self, text: str, look: Look) -> None:
-        if look.unseen is not None and not text.isspace():
-            if text:
-                self.removed.append(look.unseen)
-            return
-        if _QUOTE_IN in text or _QUOTE_OUT in text:
-            text = _MARKERS.sub("", text)
-        self.pieces.append(text if look.keeps_spaces else _SPACES.sub(" ", text))
+        if look.unseen is None:
+            self.pieces.append(text.replace("\n", _BREAK) if look.keeps_spaces else text)
+        elif text and not text.isspace():
+            self.removed.append(look.unseen)
 
-    def _leave(self, frame: _Frame) -> None:
-        if frame.href and len(self.links) < _LINKS:
-            text = " ".join("".join(self.pieces[frame.start :]).split())
-            host = _host(frame.href)
+    def _leave(self, tag: str, start: int, href: str) -> None:
+        if href and len(self.links) < _LINKS:
+            text = " ".join("".join(self.pieces[start:]).replace("\0", " ").split())
+            host = _host(href)
             if text and host:
-                self.links.append((clean(text)[0][:200], host))
-        if frame.tag == "blockquote":
-            self.pieces.append(_QUOTE_OUT)
-        self.pieces.append(_AFTER.get(frame.tag, ""))
+                self.links.append((_cleaned(text[:_LINK_CHARS]), host))
+        closing = _CLOSING.get(tag)
+        if closing is not None:
+            self.pieces.append(closing)
 
 
 def _sheets(tree: LexborHTMLParser) -> list[Rule]:
@@ -219,21 +173,27 @@ def _sheets(tree: LexborHTMLParser) -> list[Rule]:
 
 
 def _host(href: str) -> str:
+    plain = _HTTP_HOST.match(href)
+    if plain:
+        return plain[1].lower()
     try:
         parts = urlsplit(href.strip())
         host = parts.hostname or (parts.path.partition("?")[0].rpartition("@")[2] if parts.scheme == "mailto" else "")
     except ValueError:
         return ""
-    return clean(host[:253])[0]
+    return _cleaned(host[:253])
+
+
+def _cleaned(text: str) -> str:
+    return clean(_UNSEEN_RUN.sub("", text))[0].strip()
 
 
 def _tidy(text: str) -> str:
-    """Blank lines and blanks in measure; what stood in a quote behind `> `."""
-    text = text.replace("\xa0", " ")
+    """Blanks and blank lines in measure; what stood in a quote behind `> `."""
     quotes = _QUOTE_IN in text
-    text = _NEWLINES.sub("\n\n", _AFTER_NEWLINE.sub("\n", _BEFORE_NEWLINE.sub("\n", _BLANKS.sub(" ", text))))
-    text = _quoted(text) if quotes else text
-    return clean(text)[0].strip()
+    text = _AROUND_BREAK.sub("\n", _SPACES.sub(" ", text))
+    text = _NEWLINES.sub("\n\n", _quoted(text) if quotes else text)
+    return _cleaned(text)
 
 
 def _quoted(text: str) -> str:
