@@ -1,15 +1,18 @@
 """The loop that reads queued mail and writes it to inboxes.
 
 An attempt is counted in the store before the mail is read, so a mail that takes the process down
-is known by its count at the next start. Fresh mail goes in batches, in order of arrival; a mail that
-failed goes alone, after the fresh ones. After the third failure it is delivered as `unparseable`:
-its raw bytes, and the few headers that can be said of it. Nothing that was accepted is dropped.
+is known by its count at the next start. Fresh mail goes in batches, in order of arrival, one batch
+being read while the one before is written; a mail that failed goes alone, after the fresh ones.
+After the third failure it is delivered as `unparseable`: its raw bytes, and the few headers that can
+be said of it. Nothing that was accepted is dropped. Mail still coming in goes first: while the door
+is busy, batches are small and this loop rests as long as it worked.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import structlog
@@ -26,12 +29,13 @@ from postroom.store.engine import Store
 from postroom.store.statement import sql
 from postroom.store.transaction import Reader, Tx
 
-BATCH: Final = 32  # mails per transaction: bounds how long a commit of new mail waits behind it
+BATCH: Final = 32  # mails per transaction
+BUSY_BATCH: Final = 8  # while mail comes in: bounds how long its commit waits behind ours
 IDLE_S: Final = 30.0
 PARKED: Final = 10  # attempts after which a mail waits for a person: not even its bare form could be written
 _RETRY_S: Final = 1.0
 
-_NEXT = sql(
+_QUEUED = (
     select(
         t.intake.c.id,
         t.intake.c.blob,
@@ -42,21 +46,23 @@ _NEXT = sql(
         t.intake.c.attempts,
         t.intake.c.received_at,
     )
-    .where(t.intake.c.attempts < PARKED)
     .order_by(t.intake.c.attempts, t.intake.c.id)
     .limit(bindparam("most"))
 )
+_FRESH = sql(_QUEUED.where(t.intake.c.attempts == 0))
+_NEXT = sql(_QUEUED.where(t.intake.c.attempts < PARKED))
 _COUNT = sql(update(t.intake).where(t.intake.c.id.in_(key_list("keys"))).values(attempts=t.intake.c.attempts + 1))
 
 log = structlog.get_logger("postroom.office")
 
 
 class Ingest:
-    """Takes mail off the intake queue until told to stop."""
+    """Takes mail off the intake queue until told to stop. `busy` says whether mail is coming in right now."""
 
-    def __init__(self, store: Store, reader: ContentReader) -> None:
+    def __init__(self, store: Store, reader: ContentReader, *, busy: Callable[[], bool] = lambda: False) -> None:
         self._store = store
         self._reader = reader
+        self._busy = busy
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
@@ -76,6 +82,7 @@ class Ingest:
 
     async def _drain(self) -> None:
         try:
+            await self._stream()
             while await self.step():
                 pass
         except StorageFailure as problem:
@@ -84,15 +91,41 @@ class Ingest:
             await asyncio.sleep(_RETRY_S)
             self._wake.set()
 
+    async def _stream(self) -> None:
+        """Fresh mail: each batch is read while the one before is written and the one after is taken, in one commit."""
+        mails = await self._take_fresh()
+        written = asyncio.create_task(self._deliver(()))
+        try:
+            while mails:
+                started = time.monotonic()
+                upcoming = asyncio.create_task(self._take_fresh())
+                try:
+                    read = await self._read_all(mails)
+                    await written
+                    written = asyncio.create_task(self._deliver(read))
+                finally:
+                    mails = await upcoming
+                if self._busy():
+                    await asyncio.sleep(time.monotonic() - started)
+        finally:
+            await written
+
+    async def _take_fresh(self) -> list[Queued]:
+        if self._store.read_now(lambda reader: reader.one(_FRESH, most=1)) is None:
+            return []
+        most = BUSY_BATCH if self._busy() else BATCH
+        return await self._store.write(lambda tx: _take(tx, tx.all(_FRESH, most=most)))
+
     async def step(self) -> int:
-        """Take the next batch through; answers how many mails it held."""
-        if not self._store.read_now(_any_queued):
+        """Take the next batch through, fresh mails together or one that failed; answers how many mails it held."""
+        if self._store.read_now(lambda reader: reader.one(_NEXT, most=1)) is None:
             return 0
-        mails = await self._store.write(_take)
-        read = [(mail, content) for mail in mails if (content := await self._read(mail)) is not None]
-        if read:
-            await self._deliver(read)
+        mails = await self._store.write(lambda tx: _take(tx, tx.all(_FRESH, most=BATCH) or tx.all(_NEXT, most=1)))
+        await self._deliver(await self._read_all(mails))
         return len(mails)
+
+    async def _read_all(self, mails: Sequence[Queued]) -> list[tuple[Queued, Content]]:
+        return [(mail, content) for mail in mails if (content := await self._read(mail)) is not None]
 
     async def _read(self, mail: Queued) -> Content | None:
         """The mail's content; None when it failed and has attempts left."""
@@ -117,6 +150,8 @@ class Ingest:
 
     async def _deliver(self, read: Sequence[tuple[Queued, Content]]) -> None:
         """One commit for the batch; if that fails for another reason than the disk, one for each."""
+        if not read:
+            return
         try:
             await self._store.write(lambda tx: _deliver_all(tx, self._store, read))
         except StorageFailure:
@@ -135,16 +170,10 @@ class Ingest:
 _BARE: Final = bare_content(b"").findings
 
 
-def _any_queued(reader: Reader) -> bool:
-    return reader.one(_NEXT, most=1) is not None
-
-
-def _take(tx: Tx) -> list[Queued]:
-    """The next batch, its attempts counted: fresh mails together, one that failed before alone."""
-    rows = tx.all(_NEXT, most=BATCH)
-    batch = [row for row in rows if row[6] == 0] or rows[:1]
-    tx.run(_COUNT, keys=[row[0] for row in batch])
-    return [queued(_counted(row)) for row in batch]
+def _take(tx: Tx, rows: Sequence[tuple[Any, ...]]) -> list[Queued]:
+    """Count an attempt at each of these."""
+    tx.run(_COUNT, keys=[row[0] for row in rows])
+    return [queued(_counted(row)) for row in rows]
 
 
 def _counted(row: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -56,6 +56,12 @@ class Intake:
         self._store = store
         self._domains = frozenset(domain.lower() for domain in config.office.domains)
         self._wake: Callable[[], None] = _nobody
+        self._accepting = 0
+
+    @property
+    def busy(self) -> bool:
+        """True while mail is being accepted."""
+        return self._accepting > 0
 
     def on_mail(self, wake: Callable[[], None]) -> None:
         """Call `wake` on the loop after each commit that queued mail."""
@@ -68,6 +74,13 @@ class Intake:
     async def accept(self, envelope: Envelope, raw: bytes) -> IntakeResult:
         """Store a mail for its recipients. Raises `Refused`, `Invalid`, `TooLarge`, `StorageFailure`; else it is on disk."""
         self.check(envelope, raw)
+        self._accepting += 1
+        try:
+            return IntakeResult(ids=(await self._queue(envelope, raw),))
+        finally:
+            self._accepting -= 1
+
+    async def _queue(self, envelope: Envelope, raw: bytes) -> int:
         sha = await self._store.blobs.put(raw)
         now = self._store.clock.now_us()
 
@@ -76,7 +89,7 @@ class Intake:
             tx.after_commit(self._wake)
             return queue_mail(tx, sha=sha, size=len(raw), envelope=envelope, at=now)
 
-        return IntakeResult(ids=(await self._store.write(store_mail),))
+        return await self._store.write(store_mail)
 
     def check(self, envelope: Envelope, raw: bytes) -> None:
         """Raises for a mail that may not come in."""

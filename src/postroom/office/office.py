@@ -31,7 +31,7 @@ class Office:
         self.mail = OfficeMail(store, config)
         self.sender = OfficeSender(store, config, self._reader, relay=relay is not None)
         self.intake = Intake(store, config)
-        self.ingest = Ingest(store, self._reader)
+        self.ingest = Ingest(store, self._reader, busy=lambda: self.intake.busy)
         self.outbox = Outbox(store, relay)
         self.schedule = Schedule(store)
         self.intake.on_mail(self.ingest.wake)

@@ -26,7 +26,8 @@ from postroom.store.transaction import Reader, Tx
 _CURSOR: Final = "office.drafts"
 _OUTCOMES: Final = (OUTGOING_HELD, OUTGOING_REFUSED, OUTGOING_EXPIRED, OUTGOING_FAILED)
 _BATCH: Final = 100
-_CHECK_S: Final = 30.0
+_CHECK_S: Final = 5.0  # between two looks; following every event of a busy house for this would cost it
+_CHECK_SENDING_S: Final = 0.5
 _PAUSE_S: Final = 1.0
 
 _DUE = sql(
@@ -36,6 +37,7 @@ _DUE = sql(
 )
 _NEXT = sql(select(t.draft.c.send_at).where(t.draft.c.send_status == "scheduled").order_by(t.draft.c.send_at).limit(1))
 _SENDING = sql(select(t.draft.c.id).where(and_(t.draft.c.uuid == bindparam("uuid"), t.draft.c.send_status == "sending")))
+_ANY_SENDING = sql(select(t.draft.c.id).where(t.draft.c.send_status == "sending").limit(1))
 _SET_STATUS = sql(
     update(t.draft)
     .where(t.draft.c.id == bindparam("key"))
@@ -58,8 +60,10 @@ class Schedule:
             try:
                 while await self.announce():
                     pass
-                seq = await self.catch_up(seq)
-                await self._store.events.wait(seq, timeout_s=self._pause())
+                sending = self._store.read_now(_any_sending)
+                if sending:
+                    seq = await self.catch_up(seq)
+                await asyncio.sleep(_CHECK_SENDING_S if sending else self._pause())
             except StorageFailure as problem:
                 log.warning("schedule_waits", reason=problem.code)
                 await asyncio.sleep(_PAUSE_S)
@@ -98,6 +102,10 @@ class Schedule:
         if next_at is None:
             return _CHECK_S
         return min(_CHECK_S, max(0.05, (next_at - self._store.clock.now_us()) / MICROS))
+
+
+def _any_sending(reader: Reader) -> bool:
+    return reader.one(_ANY_SENDING) is not None
 
 
 def _announce(tx: Tx, now: int) -> int:
