@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from collections.abc import MutableMapping
@@ -30,10 +31,22 @@ def configure(redactor: Redactor, *, debug: bool = False) -> None:
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG if debug else logging.INFO),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=lambda *_: _Lines(),
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(level=logging.WARNING, handlers=[_Bridge()], force=True)
+
+
+class _Lines:
+    """Writes lines to stderr. A log that cannot be written (a full disk behind it) must not stop a room."""
+
+    def msg(self, message: str) -> None:
+        """Write one line, if it can be written."""
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(message + "\n")
+            sys.stderr.flush()
+
+    debug = info = warning = warn = error = critical = exception = fatal = log = msg
 
 
 class _Bridge(logging.Handler):
