@@ -41,13 +41,33 @@ HTTP_SEND_BODY_BYTES: Final = 35 * MIB  # /v0: a 25 MiB mail in base64
 HTTP_HEADER_BYTES: Final = 64 * KIB
 HTTP_HEADER_S: Final = 10.0
 HTTP_BODY_GAP_S: Final = 30.0
+HTTP_UNREAD_S: Final = 60.0  # a client that takes nothing of its answer for this long is cut off
+HTTP_SOCKET_MESSAGE_BYTES: Final = 64 * KIB  # from a WebSocket client, which only subscribes
 HTTP_CONNECTIONS: Final = 2048
 HTTP_STOP_S: Final = 3  # open requests get this long when the service stops
 PAGE_DEFAULT: Final = 50
 PAGE_MAX: Final = 1000
 FILTERED_PAGE_MAX: Final = 100
+FRAME_BYTES: Final = 1_000_000  # of an event as clients and webhooks get it; bodies are left out above (clients stop at 1 MiB)
 DOWNLOAD_URL_S: Final = 3600
 IDEMPOTENCY_S: Final = 24 * 3600
+
+# WebSocket at /v0.
+SOCKET_FRAME_BYTES: Final = 64 * KIB  # from the client
+SOCKET_SUBSCRIPTIONS: Final = 100
+SOCKET_SCOPE_IDS: Final = 100  # inboxes or types named in one subscription
+SOCKET_PING_S: Final = 20.0
+SOCKET_SEND_S: Final = 10.0  # a client that takes nothing for so long is dropped
+SOCKET_CLOSE_S: Final = 5.0  # to read the reason, then the connection is cut
+
+# Webhooks.
+WEBHOOKS: Final = 50
+WEBHOOK_SCOPES: Final = 10  # inboxes and pods of one webhook
+WEBHOOK_HEADERS: Final = 50
+WEBHOOK_ANSWER_S: Final = 15.0
+WEBHOOK_ROTATION_S: Final = 24 * 3600  # the earlier secret still signs for so long
+WEBHOOK_FAILING_S: Final = 5 * 24 * 3600  # only failures for so long: disabled
+WEBHOOK_KEPT_S: Final = 30 * 24 * 3600  # settled deliveries stay visible for so long
 
 # Labels and names (AgentMail API).
 LABEL_CHARS: Final = 256

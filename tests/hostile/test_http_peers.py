@@ -23,7 +23,7 @@ from postroom.interfaces.http.surface import Surface
 from postroom.model.principal import Kind, Principal
 
 TOKEN = f"am_key_{'0' * 32}_{'0' * 48}"
-BOUNDS = Bounds(header_s=0.3, header_bytes=4096, body_gap_s=0.3, connections=8, stop_s=1)
+BOUNDS = Bounds(header_s=0.3, header_bytes=4096, body_gap_s=0.3, unread_s=0.5, connections=8, stop_s=1)
 CAP = 8 * 1024 * 1024
 WITHIN_S = 5
 
@@ -57,6 +57,21 @@ async def stream(scope, receive, send):
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"begun", "more_body": True})
     await asyncio.Event().wait()
+
+
+def flood(ended: asyncio.Event):
+    """Answers without end, until the client is gone; then sets `ended`."""
+
+    async def app(scope, receive, send):
+        await receive()
+        gone = asyncio.create_task(receive())
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while not gone.done():
+            await send({"type": "http.response.body", "body": b"x" * 65536, "more_body": True})
+            await asyncio.sleep(0)
+        ended.set()
+
+    return app
 
 
 @pytest.fixture(params=["127.0.0.1", "::1"])
@@ -136,11 +151,12 @@ async def test_a_header_that_never_ends_is_cut_at_its_deadline_however_it_drips(
     wire = await Wire.open(listener)
     started = time.monotonic()
     await wire.say(b"GET /echo HTTP/1.1\r\n")
-    answer = asyncio.create_task(wire.rest())
+    answer = asyncio.create_task(wire.until(b"}"))
     while not answer.done():
         await wire.say(b"X: y\r\n")
         await asyncio.wait([answer], timeout=0.05)
     assert read(await answer)[1]["code"] == "request_timeout"
+    wire.close()
     assert time.monotonic() - started < 2
 
 
@@ -290,6 +306,18 @@ async def test_requests_sent_ahead_are_answered_in_order(listener: Listener):
     await wire.say(kept + head(listener, "POST /echo/2", "Content-Length: 3") + b"abc")
     answer = await wire.rest()
     assert [part.split(b'"')[0] for part in answer.split(b'"path": "')[1:]] == [b"/echo/1", b"/echo/2"]
+
+
+async def test_a_client_that_does_not_read_its_answer_is_cut_off():
+    listening = bind("127.0.0.1", 0)
+    ended = asyncio.Event()
+    origin = build({"flood": flood(ended)}, accepting=lambda: True)
+    server = HttpServer(Surface(origin, access=OneKey(), names=Names("127.0.0.1", listening.port)), listening, BOUNDS)
+    await server.start()
+    with socket.create_connection(("127.0.0.1", listening.port)) as deaf:
+        deaf.sendall(head(listening, "GET /flood"))
+        await asyncio.wait_for(ended.wait(), WITHIN_S)
+    await server.stop()
 
 
 async def test_stopping_ends_an_endless_answer_in_time():

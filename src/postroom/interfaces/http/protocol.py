@@ -1,7 +1,7 @@
 """uvicorn's HTTP protocol with the bounds it lacks: deadlines, a header cap, a connection cap.
 
-A connection has at most one deadline at a time: for its header, counted from the first moment we
-wait for it, and for the next piece of its body. The server looks at the deadlines of all
+A client has one deadline at a time: for its header, counted from the first moment we wait for it,
+then for the next piece of its body; and it must read what it asked for. The server looks at the deadlines of all
 connections a few times a second, which costs a request nothing but an assignment. Requests the
 parser cannot read are answered here, in the same JSON as everywhere.
 """
@@ -32,6 +32,7 @@ class Bounds:
     header_s: float = limits.HTTP_HEADER_S
     header_bytes: int = limits.HTTP_HEADER_BYTES
     body_gap_s: float = limits.HTTP_BODY_GAP_S
+    unread_s: float = limits.HTTP_UNREAD_S
     connections: int = limits.HTTP_CONNECTIONS
     stop_s: int = limits.HTTP_STOP_S
 
@@ -66,6 +67,7 @@ class BoundedProtocol(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.deadline: float | None = None
+        self._unread_until: float | None = None
         self._in_header = True
         self._header_seen = 0
         self._arrived = 0
@@ -111,6 +113,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_header = True
         self.deadline = None  # the next header's runs from its first byte; an idle connection has uvicorn's own
 
+    def pause_writing(self) -> None:
+        self._unread_until = self.loop.time() + self.bounds.unread_s
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._unread_until = None
+        super().resume_writing()
+
     def handle_websocket_upgrade(self) -> None:
         self.deadline = None
         super().handle_websocket_upgrade()
@@ -119,7 +129,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refuse(self._refusal or errors.Invalid("the request is not valid HTTP/1.1", code="invalid_request"))
 
     def expire(self, now: float) -> None:
-        """Called now and then: end the connection if the client let its deadline pass."""
+        """Called now and then: end the connection if the client let its deadline pass, or does not read its answer."""
+        if self._unread_until is not None and now >= self._unread_until:
+            self.transport.abort()
+            return
         if self.deadline is None or now < self.deadline or self.flow.read_paused:
             return
         if self._in_header and not self._header_seen:

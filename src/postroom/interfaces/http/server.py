@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import uvicorn
 from starlette.types import ASGIApp
 
+from postroom import limits
 from postroom.errors import InUse, Invalid
 from postroom.interfaces.http.hosts import bracketed
 from postroom.interfaces.http.protocol import BoundedProtocol, Bounds
@@ -80,6 +81,7 @@ class HttpServer:
                 proxy_headers=False,
                 headers=_HEADERS,
                 timeout_keep_alive=_KEEP_ALIVE_S,
+                ws_max_size=limits.HTTP_SOCKET_MESSAGE_BYTES,
                 timeout_graceful_shutdown=self._bounds.stop_s,
             )
         )
@@ -110,7 +112,7 @@ class HttpServer:
 
     async def _watch_deadlines(self) -> None:
         loop = asyncio.get_running_loop()
-        pause = min(self._bounds.header_s, self._bounds.body_gap_s, _LOOKS) / _LOOKS
+        pause = min(self._bounds.header_s, self._bounds.body_gap_s, self._bounds.unread_s, _LOOKS) / _LOOKS
         while True:
             await asyncio.sleep(pause)
             now = loop.time()
