@@ -24,7 +24,6 @@ from postroom.safety.unicode import clean
 TAGS = ("email-content", "untrusted_email", "mailbox-message")
 
 _NAMES = tuple(re.sub("[^a-z]", "", tag) for tag in TAGS)
-_LOOKAHEAD = 96  # characters after a bracket in which a name must begin and end to count as a forged tag
 _BRACKETS = re.compile(
     r"[<\u02c2\u1438\u16b2\u2039\u2039\u227a\u2329\u276e\u2770\u27e8\u29fc\u3008\ufe64\uff1c\U0001d236]"
     r"|&(?:lt|#0{0,6}60|#x0{0,6}3c);?|\\u003c|\\x3c|%3c",
@@ -55,25 +54,29 @@ class Fence:
 
 def break_forged(text: str) -> tuple[str, int]:
     """`text` with every forged fence tag broken (its bracket becomes `[`), and how many there were."""
-    broken = 0
+    forged: list[tuple[int, int]] = []
+    end, carried = len(text), ""
+    for bracket in reversed(list(_BRACKETS.finditer(text))):
+        letters = _letters(text, bracket.end(), end, carried)
+        is_forged = letters.startswith(_NAMES)
+        if is_forged:
+            forged.append(bracket.span())
+        end, carried = bracket.start(), letters if is_forged else ""  # a broken bracket no longer ends what is before it
+    pieces, at = [], 0
+    for start, stop in reversed(forged):
+        pieces += [text[at:start], "["]
+        at = stop
+    return ("".join([*pieces, text[at:]]) if forged else text), len(forged)
 
-    def judge(match: re.Match[str]) -> str:
-        nonlocal broken
-        if not _names_a_fence(text[match.end() : match.end() + _LOOKAHEAD]):
-            return match.group()
-        broken += 1
-        return "["
 
-    return _BRACKETS.sub(judge, text), broken
+def _letters(text: str, start: int, end: int, carried: str) -> str:
+    """The letters from `start` on, folded, as far as a fence's name could still come of them; then `carried`.
 
-
-def _names_a_fence(following: str) -> bool:
-    """Does a fence's name come next, whatever separators and look-alikes it is written with?"""
+    Separators count for nothing, so each character is looked at once whatever a name is written with.
+    """
     letters = ""
-    for char in following:
-        letters += "".join(part for part in fold(char) if part.isascii() and part.isalpha())
-        if letters.startswith(_NAMES):
-            return True
-        if letters and not any(name.startswith(letters) for name in _NAMES):
-            return False
-    return False
+    for at in range(start, end):
+        letters += "".join(part for part in fold(text[at]) if "a" <= part <= "z")
+        if letters.startswith(_NAMES) or not any(name.startswith(letters) for name in _NAMES):
+            return letters
+    return letters + carried

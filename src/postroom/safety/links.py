@@ -1,9 +1,10 @@
 """Links made inert and shown with their real host; images dropped.
 
 A model's answer is often rendered as Markdown, and a rendered image is fetched without a click: that
-is how data leaves. So an image (inline, reference style, or HTML) becomes a note naming its host, and a
-link becomes its text followed by the host it really leads to and the address in full. Reference
-definitions lose their target's power the same way. A bare address stays as it is, except that one which
+is how data leaves. So an image (inline, reference style, HTML) becomes a note naming its host, and a link
+becomes its text followed by the host it really leads to and the address in full. Whatever spelling the
+patterns for those do not know loses its Markdown all the same: afterwards no `![`, no `](` and no `]:`
+is left, and no HTML element that loads something. A bare address stays as it is, except that one which
 shows one host and leads to another says so. Nothing is fetched here, ever.
 """
 
@@ -12,51 +13,57 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
-_TARGET = r"<?((?:[^\s()<>]|\([^\s()<>]{0,200}\)){0,2000})>?(?:\s+(?:\"[^\"\n]{0,300}\"|'[^'\n]{0,300}'))?\s*"
-_INLINE = re.compile(r"(!?)\[([^\[\]]{0,500})\]\(\s*" + _TARGET + r"\)")
-_REFERENCE = re.compile(r"!\[([^\[\]]{0,500})\]\s?\[([^\[\]]{0,200})\]")
-_SHORT_REFERENCE = re.compile(r"!\[([^\[\]]{0,500})\]")
-_DEFINITION = re.compile(r"^[ ]{0,3}\[([^\[\]]{1,200})\]:[ \t]*\n?[ \t]*<?(\S{1,2000}?)>?(?=[ \t]|$)", re.MULTILINE)
-_HTML_IMAGE = re.compile(
-    r"<\s*(?:img|image|iframe|embed|object|video|audio|source|picture|link|svg|script)\b[^<>]{0,4000}>?", re.IGNORECASE
+_TITLE = r"(?:\s+(?:\"[^\"\n]{0,300}\"|'[^'\n]{0,300}'|\([^()\n]{0,300}\)))?"
+_TARGET = rf"\(\s*(?:<([^<>\n]{{0,2000}})>|((?:[^\s()<>]|\([^\s()<>]{{0,200}}\)){{0,2000}})){_TITLE}\s*\)"
+_INLINE = re.compile(rf"(!?)\[([^\[\]]{{0,500}})\]{_TARGET}")
+_REFERENCE = re.compile(r"!\[([^\[\]]{0,500})\](?:\s?\[[^\[\]]{0,200}\])?")
+_LEFT = re.compile(r"!(?=\s{0,3}\[)|\](?=[(:])")
+_LOADING = re.compile(
+    r"<\s*/?\s*(?:img|image|iframe|frame|embed|object|video|audio|source|track|picture|link|svg|script|style|base|meta|form|input)\b"
+    r"[^<>]{0,4000}>?",
+    re.IGNORECASE,
 )
-_DISGUISED = re.compile(r"\b(https?://)([^\s/@<>()\"']{1,300})@([^\s/@<>()\"'?#]{1,253})", re.IGNORECASE)
-_FIRST = re.compile(r"[!\[<]|@")
+_SOURCE = re.compile(r"(?:src|href|data|poster|action)\s*=\s*[\"']?([^\s\"'<>]{1,2000})", re.IGNORECASE)
+_DISGUISED = re.compile(r"\bhttps?:[/\\]{2}[^\s/<>()\"'?#]{1,300}@([^\s/\\@<>()\"'?#]{1,253})", re.IGNORECASE)
+_WEB = re.compile(r"\b(https?:[/\\]{2}[^\s<>()\"']{1,300})", re.IGNORECASE)
+_MARKUP = re.compile(r"[\[\]<@]")
+_HOSTS = 50
 
 
 def inert(text: str) -> tuple[str, int]:
-    """`text` without images and with links spelled out, and how many were changed."""
-    if _FIRST.search(text) is None:
+    """`text` without images and with links spelled out, and how many there were."""
+    if _MARKUP.search(text) is None:
         return text, 0
-    changed = 0
-    for pattern, write in (
-        (_HTML_IMAGE, _html),
-        (_INLINE, _inline),
-        (_REFERENCE, _image),
-        (_SHORT_REFERENCE, _image),
-        (_DEFINITION, _definition),
-        (_DISGUISED, _disguised),
-    ):
-        text, count = pattern.subn(write, text)
-        changed += count
-    return text, changed
+    text, html = _LOADING.subn(_html, text)
+    text, inline = _INLINE.subn(_inline, text)
+    text, references = _REFERENCE.subn(lambda match: _removed("", match.group(1)), text)
+    text = _LEFT.sub(lambda match: "" if match.group() == "!" else "] ", text)
+    text, disguised = _DISGUISED.subn(lambda match: f"{match.group()} (real host: {match.group(1).lower()})", text)
+    return text, html + inline + references + disguised
 
 
 def host_of(url: str) -> str:
     """The host `url` leads to, in lower case; empty where it names none."""
     try:
-        return (urlsplit(url).hostname or "").lower()
+        return (urlsplit(url.replace("\\", "/")).hostname or "").lower()
     except ValueError:
         return ""
 
 
+def hosts(text: str) -> tuple[str, ...]:
+    """The hosts of the first web addresses in `text`, each once."""
+    found = (host_of(match.group(1)) for match, _ in zip(_WEB.finditer(text), range(_HOSTS), strict=False))
+    return tuple(dict.fromkeys(host for host in found if host))
+
+
 def _html(match: re.Match[str]) -> str:
-    source = re.search(r"(?:src|href|data)\s*=\s*[\"']?([^\s\"'<>]{1,2000})", match.group(), re.IGNORECASE)
-    return _removed(source.group(1) if source else "")
+    source = _SOURCE.search(match.group())
+    return _removed(source.group(1)) if source else ""
 
 
 def _inline(match: re.Match[str]) -> str:
-    image, label, target = match.groups()
+    image, label, bracketed, plain = match.groups()
+    target = bracketed or plain or ""
     if image:
         return _removed(target, label)
     if not target:
@@ -65,20 +72,7 @@ def _inline(match: re.Match[str]) -> str:
     return f"{label} (link to {host}: {target})" if host else f"{label} (link: {target})"
 
 
-def _image(match: re.Match[str]) -> str:
-    return _removed("", match.group(1))
-
-
-def _definition(match: re.Match[str]) -> str:
-    host = host_of(match.group(2))
-    return f"{match.group(1)} (link to {host}: {match.group(2)})" if host else f"{match.group(1)} (link: {match.group(2)})"
-
-
-def _disguised(match: re.Match[str]) -> str:
-    return f"{match.group()} (real host: {match.group(3).lower()})"
-
-
 def _removed(url: str, label: str = "") -> str:
     host = host_of(url)
-    words = ["image", *([label.strip()] if label.strip() else []), *([f"from {host}"] if host else []), "removed"]
-    return f"({' '.join(words)})"
+    words = ["image", label.strip(), f"from {host}" if host else "", "removed"]
+    return f"({' '.join(word for word in words if word)})"

@@ -19,15 +19,15 @@ _TOGETHER = (  # scripts that honest labels mix
 )
 
 
-def domain_findings(domain: str, known: Iterable[str] = ()) -> tuple[Finding, ...]:
+def domain_findings(domain: str, known: Iterable[str] = (), *, whose: str = "the sender's domain") -> tuple[Finding, ...]:
     """What is odd about `domain`, given the domains its reader knows. Both may be IDNA or Unicode."""
     shown = to_unicode(domain)
     if any(_mixes_scripts(label) for label in shown.split(".")):
-        return (Finding(code=CODE, detail="a part of the sender's domain mixes letters of several scripts"),)
+        return (Finding(code=CODE, detail=f"{whose} mixes letters of several scripts"),)
     looks = skeleton(shown)
     for other in map(to_unicode, known):
         if other != shown and skeleton(other) == looks:
-            return (Finding(code=CODE, detail="the sender's domain looks like a known one and is another"),)
+            return (Finding(code=CODE, detail=f"{whose} looks like a known one and is another"),)
     return ()
 
 

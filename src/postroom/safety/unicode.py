@@ -42,7 +42,8 @@ _FLAG_LENGTH = 7
 
 def clean(text: str) -> tuple[str, int]:
     """`text` without invisible characters, and how many were removed. Line ends become newlines."""
-    text = _LINE_ENDS.sub("\n", text)
+    if "\r" in text or "\u2028" in text or "\u2029" in text:
+        text = _LINE_ENDS.sub("\n", text)
     if _suspects().search(text) is None:
         return text, 0
     removed = 0

@@ -16,12 +16,13 @@ from postroom.limits import MIB
 from postroom.mime.addresses import display_holds_address, parse_list
 from postroom.model.mail import Attachment, Finding, Message, Thread
 from postroom.safety.fence import Fence, break_forged
-from postroom.safety.links import inert
+from postroom.safety.links import hosts, inert
 from postroom.safety.lookalike import domain_findings
 from postroom.safety.redact import Redactor
 from postroom.safety.unicode import clean, one_line
 
 TAG = "email-content"
+_SHOWS_ADDRESS = "display_name_is_address"
 VIEW_CHARS = MIB  # more of a body than this is not looked at, and never shown
 _HEADER_CHARS, _NAME_CHARS, _LISTED_ADDRESSES, _LISTED_FILES = 300, 80, 20, 20
 _SAFE_ID = re.compile(r"<[A-Za-z0-9._+=$~-]{1,100}@[A-Za-z0-9.-]{1,80}>")
@@ -41,8 +42,9 @@ class View:
 def body_view(message: Message, *, max_chars: int, redactor: Redactor | None = None) -> View:
     """The new text of the message, else its text, else its preview; at most `max_chars` characters of it."""
     source = next((text for text in (message.extracted_text, message.text, message.preview) if text), "")
-    text, invisible = clean(source[:VIEW_CHARS])
-    text, links = inert(text)
+    cleaned, invisible = clean(source[:VIEW_CHARS])
+    unseen = max(len(source) - VIEW_CHARS, 0) + max(len(cleaned) - _reach(max_chars), 0)
+    text, links = inert(cleaned[: _reach(max_chars)])
     text, forged = break_forged(text)
     text, hidden = redactor.redact(text) if redactor is not None else (text, 0)
     seen = (
@@ -51,9 +53,9 @@ def body_view(message: Message, *, max_chars: int, redactor: Redactor | None = N
         Finding(code="forged_fence", count=forged, detail="the text imitates the marks around it"),
         Finding(code="secret_redacted", count=hidden, detail="secrets were taken out of this view"),
     )
-    total = len(text) + max(len(source) - VIEW_CHARS, 0)
-    shown, dropped = _cut(text, total, max_chars)
-    findings = (*message.findings, *_sender_findings(message), *(finding for finding in seen if finding.count))
+    shown, dropped = _cut(text, len(text) + unseen, max_chars)
+    counted = (finding for finding in seen if finding.count)
+    findings = (*message.findings, *_sender_findings(message), *_link_findings(text), *counted)
     return View(text=shown, truncated=dropped > 0, findings=findings, dropped_chars=dropped)
 
 
@@ -73,12 +75,12 @@ def render_thread(fence: Fence, thread: Thread, *, max_chars: int, redactor: Red
         return ""
     many = "message" if thread.message_count == 1 else "messages"
     head = f"thread {thread.thread_id}, {thread.message_count} {many}"
-    subject = fence.block(TAG, f"subject: {_subject(thread.subject)}")
+    subject = fence.block(TAG, _redacted(f"subject: {_subject(thread.subject)}", redactor))
     rendered = (render_message(fence, message, max_chars=max_chars, redactor=redactor)[0] for message in messages)
     return "\n".join([head, subject, *rendered])
 
 
-def thread_line(fence: Fence, thread: Thread) -> str:
+def thread_line(fence: Fence, thread: Thread, *, redactor: Redactor | None = None) -> str:
     """One thread of a list: our own values, then subject and senders in a fence."""
     many = "message" if thread.message_count == 1 else "messages"
     senders = ", ".join(map(address_line, thread.senders[:_LISTED_ADDRESSES])) or "(unknown)"
@@ -86,7 +88,7 @@ def thread_line(fence: Fence, thread: Thread) -> str:
     if thread.preview:
         body.append(f"preview: {one_line(inert(thread.preview)[0], _HEADER_CHARS)}")
     head = f"thread {thread.thread_id} ({thread.message_count} {many}, {to_iso(thread.timestamp)})"
-    return f"{head}\n{fence.block(TAG, chr(10).join(body))}"
+    return f"{head}\n{fence.block(TAG, _redacted(chr(10).join(body), redactor))}"
 
 
 def findings_line(findings: tuple[Finding, ...]) -> str:
@@ -112,6 +114,11 @@ def safe_id(message_id: str) -> str | None:
     if not _SAFE_ID.fullmatch(message_id) or len(message_id) > 120:
         return None
     return None if len(_WORDS.findall(message_id.partition("@")[0])) > 2 else message_id
+
+
+def _reach(max_chars: int) -> int:
+    """How much of a body is worked on: what is shown, and enough more that nothing half seen ends it."""
+    return max(max_chars, 0) * 2 + 8192
 
 
 def _headers(message: Message) -> list[str]:
@@ -158,10 +165,20 @@ def _cut(text: str, total: int, max_chars: int) -> tuple[str, int]:
 
 
 def _sender_findings(message: Message) -> tuple[Finding, ...]:
+    """What is odd about who the message says it is from, unless it was found at arrival."""
     known = {finding.code for finding in message.findings}
+    senders = parse_list(message.from_)[:1]
     found: list[Finding] = []
-    for address in parse_list(message.from_)[:1]:
-        if display_holds_address(address):
-            found.append(Finding(code="display_name_contains_address", detail="the sender's name shows another address"))
+    for address in senders:
+        if display_holds_address(address) and _SHOWS_ADDRESS not in known:
+            found.append(Finding(code=_SHOWS_ADDRESS, detail="the sender's name shows another address"))
         found += domain_findings(address.domain)
+    answered = {address.canonical for entry in message.reply_to for address in parse_list(entry)}
+    if answered - {address.canonical for address in senders}:
+        found.append(Finding(code="reply_to_differs", detail="an answer would go to another address"))
     return tuple(finding for finding in found if finding.code not in known)
+
+
+def _link_findings(text: str) -> tuple[Finding, ...]:
+    found = (finding for host in hosts(text) for finding in domain_findings(host, whose="the host of a link"))
+    return tuple(dict.fromkeys(found))
