@@ -134,7 +134,9 @@ def _asked(mail: dict[str, Any]) -> str:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise Invalid("approving needs the digest of what was shown", fix="see `postroom held show ID`, then give --digest")
     typer.echo(rendered(mail), err=True)
-    typer.confirm("Let it go?", abort=True, err=True)
+    typer.echo("Let it go? [y/N] ", err=True, nl=False)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise Conflict("not approved; it still waits")
     whole: str = mail["digest"]
     return whole
 

@@ -1,6 +1,8 @@
 """Commands as a shell sees them: stdout, stderr, exit status."""
 
 import json
+import os
+import pty
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -119,6 +121,21 @@ def test_approving_needs_the_digest_that_was_shown(daemon: Canned, capsys: pytes
     assert run("held", "approve", "out_1", "--digest", MAIL["digest"].upper(), "--json") == 0
     posts = [asked for asked in daemon.asked if asked[0] == "POST"]
     assert posts == [("POST", "/api/outgoing/out_1/approve", {"digest": MAIL["digest"]}, "am_owner")] * 2
+
+
+@pytest.mark.parametrize(("answer", "status", "posted"), [("y", 0, 1), ("n", 1, 0), ("", 1, 0)])
+def test_at_a_terminal_the_mail_is_shown_and_a_person_asked(daemon: Canned, answer: str, status: int, posted: int):
+    daemon.answers["POST", "/api/outgoing/out_1/approve"] = (200, {**MAIL, "state": "sending"})
+    ours, theirs = pty.openpty()
+    os.write(ours, f"{answer}\n".encode())
+    command = [sys.executable, "-m", "postroom.cli.main", "held", "approve", "out_1"]
+    done = subprocess.run(command, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, timeout=60)
+    os.close(theirs)
+    shown = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert (done.returncode, done.stdout) == (status, b"")
+    assert shown.index("Dear Ada") < shown.index("Let it go?")
+    assert sum(asked[0] == "POST" for asked in daemon.asked) == posted
 
 
 def test_refusing_says_why(daemon: Canned):
