@@ -111,6 +111,7 @@ message = Table(
     Index("ix_message_inbox", "inbox", "timestamp", "id"),
     Index("ix_message_thread", "thread", "timestamp", "id"),
     Index("ix_message_blob", "blob"),
+    sqlite_autoincrement=True,  # a number is never given twice: a search entry never points to another mail
 )
 
 message_alias = Table(
@@ -221,6 +222,7 @@ intake = Table(
     _number("attempts"),
     _number("received_at"),
     Index("ix_intake_queue", "attempts", "id"),
+    sqlite_autoincrement=True,  # a number is never given twice: two copies of the same mail are told apart by it, and peers are told it
 )
 
 outbox = Table(

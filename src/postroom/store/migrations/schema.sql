@@ -189,7 +189,7 @@ CREATE TABLE inbox (
 CREATE INDEX ix_inbox_owner ON inbox (owner_agent);
 
 CREATE TABLE intake (
-    id INTEGER NOT NULL, 
+    id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, 
     pod TEXT NOT NULL, 
     blob TEXT NOT NULL, 
     mail_from TEXT NOT NULL, 
@@ -198,8 +198,7 @@ CREATE TABLE intake (
     origin TEXT NOT NULL, 
     size BIGINT NOT NULL, 
     attempts BIGINT NOT NULL, 
-    received_at BIGINT NOT NULL, 
-    PRIMARY KEY (id)
+    received_at BIGINT NOT NULL
 );
 
 CREATE INDEX ix_intake_queue ON intake (attempts, id);
@@ -229,7 +228,7 @@ CREATE TABLE list_entry (
 CREATE VIRTUAL TABLE mail_search USING fts5(scope, from_, recipients, subject, text, cjk, content='', tokenize='unicode61 remove_diacritics 2');
 
 CREATE TABLE message (
-    id INTEGER NOT NULL, 
+    id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, 
     pod TEXT NOT NULL, 
     inbox BIGINT NOT NULL, 
     thread BIGINT NOT NULL, 
@@ -263,7 +262,6 @@ CREATE TABLE message (
     mail_from TEXT NOT NULL, 
     created_at BIGINT NOT NULL, 
     updated_at BIGINT NOT NULL, 
-    PRIMARY KEY (id), 
     CONSTRAINT uq_message_outgoing_id UNIQUE (outgoing_id), 
     CONSTRAINT uq_message_public_id UNIQUE (inbox, public_id)
 );

@@ -414,10 +414,10 @@ TABLES: dict[str, list[sa.schema.SchemaItem]] = {
         sa.Index("session_due", "next_at"),
     ],
 }
-POSITIONS_NEVER_COME_BACK = {"event": {"sqlite_autoincrement": True}}
+NUMBERS_NEVER_COME_BACK = {name: {"sqlite_autoincrement": True} for name in ("event", "intake", "message")}
 
 
 def upgrade() -> None:
     for name, items in TABLES.items():
-        op.create_table(name, *items, **POSITIONS_NEVER_COME_BACK.get(name, {}))
+        op.create_table(name, *items, **NUMBERS_NEVER_COME_BACK.get(name, {}))
     op.execute(MAIL_SEARCH)
