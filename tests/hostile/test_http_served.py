@@ -135,3 +135,19 @@ def test_smtp_may_be_off(tmp_path: Path):
         assert process.wait(timeout=10) == 0
     assert line.startswith("postroom ready http://[::1]:")
     assert line.endswith(" smtp://off\n")
+
+
+def test_what_a_bare_daemon_does_not_need_is_not_loaded(tmp_path: Path):
+    command = [sys.executable, "-X", "importtime", "-m", "postroom.cli.main", "serve", "--data", str(tmp_path / "house")]
+    command += ["--http", "127.0.0.1:0", "--smtp", "off"]
+    with (tmp_path / "imports").open("w") as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=clean_environment())
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("postroom ready")
+    process.terminate()
+    assert process.wait(timeout=10) == 0
+    process.stdout.close()
+    rows = (tmp_path / "imports").read_text().splitlines()
+    loaded = {row.rpartition("|")[2].strip().partition(".")[0] for row in rows if row.startswith("import time:")}
+    late = {"a2a", "acp", "agentmail", "alembic", "httpx", "imapclient", "keyring", "mcp", "typer"}
+    assert (loaded & late, "fastapi" in loaded) == (set(), True)
