@@ -26,7 +26,7 @@ _SHOWS_ADDRESS = "display_name_is_address"
 VIEW_CHARS = MIB  # more of a body than this is not looked at, and never shown
 _HEADER_CHARS, _NAME_CHARS, _LISTED_ADDRESSES, _LISTED_FILES = 300, 80, 20, 20
 _SAFE_ID = re.compile(r"<[A-Za-z0-9._+=$~-]{1,100}@[A-Za-z0-9.-]{1,80}>")
-_WORDS = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{3,}(?![A-Za-z0-9])")
+_WORDS = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{4,}(?![A-Za-z0-9])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
