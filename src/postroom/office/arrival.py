@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import bindparam, delete
 
@@ -19,6 +19,8 @@ from postroom.office.rows import inbox_noun, strings
 from postroom.store.engine import Store
 from postroom.store.statement import sql
 from postroom.store.transaction import Tx
+
+_FROM_CHARS: Final = 320  # a snapshot is small; the message has the rest
 
 DEQUEUE = sql(delete(t.intake).where(t.intake.c.id == bindparam("key")))
 
@@ -93,7 +95,7 @@ def _announce(
         thread_id=placed.thread_id,
         pod_id=inbox.pod_id,
         snapshot={
-            "from": content.from_ or mail.mail_from,
+            "from": (content.from_ or mail.mail_from)[:_FROM_CHARS],
             "labels": list(labels),
             "size": content.size,
             "new_participant": placed.new_participant,

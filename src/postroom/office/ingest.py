@@ -18,7 +18,7 @@ from typing import Any, Final
 import structlog
 from sqlalchemy import bindparam, select, update
 
-from postroom.errors import StorageFailure
+from postroom.errors import NotFound, StorageFailure
 from postroom.limits import BLOB_INLINE_BYTES, INGEST_ATTEMPTS
 from postroom.office import tables as t
 from postroom.office.arrival import Queued, deliver, queued
@@ -34,6 +34,7 @@ BUSY_BATCH: Final = 8  # while mail comes in: bounds how long its commit waits b
 IDLE_S: Final = 30.0
 PARKED: Final = 10  # attempts after which a mail waits for a person: not even its bare form could be written
 _RETRY_S: Final = 1.0
+_LOST: Final = ("not_found", "corrupt")  # codes of bytes that will not come back by waiting
 
 _QUEUED = (
     select(
@@ -130,6 +131,8 @@ class Ingest:
     async def _read(self, mail: Queued) -> Content | None:
         """The mail's content; None when it failed and has attempts left."""
         raw = await self._raw(mail)
+        if raw is None:
+            return None
         if mail.attempts <= INGEST_ATTEMPTS:
             try:
                 content = await self._reader.read(raw)
@@ -142,11 +145,19 @@ class Ingest:
                 return content
         return bare_content(raw)
 
-    async def _raw(self, mail: Queued) -> bytes:
+    async def _raw(self, mail: Queued) -> bytes | None:
+        """The bytes as they came; None when the disk lost them: such a mail stays in the queue for a person."""
+
         def get(reader: Reader) -> bytes:
             return self._store.blobs.get_in(reader, mail.blob)
 
-        return self._store.read_now(get) if mail.size <= BLOB_INLINE_BYTES else await self._store.read(get)
+        try:
+            return self._store.read_now(get) if mail.size <= BLOB_INLINE_BYTES else await self._store.read(get)
+        except (NotFound, StorageFailure) as problem:
+            if problem.code not in _LOST:
+                raise
+            log.error("mail_damaged", intake=mail.key, attempt=mail.attempts, sha=mail.blob)  # noqa: TRY400 - no trace to show
+            return None
 
     async def _deliver(self, read: Sequence[tuple[Queued, Content]]) -> None:
         """One commit for the batch; if that fails for another reason than the disk, one for each."""
@@ -163,8 +174,9 @@ class Ingest:
                 return
             mail, content = read[0]
             log.exception("mail_not_delivered", intake=mail.key, attempt=mail.attempts, reason=type(problem).__name__)
-            if mail.attempts >= INGEST_ATTEMPTS and content.findings[:1] != _BARE:
-                await self._deliver([(mail, bare_content(await self._raw(mail)))])
+            raw = await self._raw(mail) if mail.attempts >= INGEST_ATTEMPTS and content.findings[:1] != _BARE else None
+            if raw is not None:
+                await self._deliver([(mail, bare_content(raw))])
 
 
 _BARE: Final = bare_content(b"").findings

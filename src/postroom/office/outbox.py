@@ -19,7 +19,7 @@ import structlog
 from sqlalchemy import and_, bindparam, select, update
 
 from postroom.clock import MICROS
-from postroom.errors import StorageFailure, TransportFailure
+from postroom.errors import NotFound, StorageFailure, TransportFailure
 from postroom.model.event import BOUNCED, DELIVERED, OUTBOX_DEFERRED, OUTBOX_FAILED, OUTBOX_SENT
 from postroom.model.mail import Inbox
 from postroom.model.principal import DEFAULT_POD, SYSTEM
@@ -39,6 +39,8 @@ LATER_S: Final = 43200
 GIVE_UP_S: Final = 3 * 86400
 AT_ONCE: Final = 4  # connections to the relay
 _IDLE_S: Final = 30.0
+_LOST: Final = ("not_found", "corrupt")  # codes of bytes that will not come back by waiting
+_DAMAGED: Final = "the stored mail is damaged or missing; it was not sent"
 _NOT_APPROVED: Final = "the stored mail is not the one that was approved; it was not sent"
 
 _COLUMNS = (
@@ -150,6 +152,7 @@ class Outbox:
             except StorageFailure as problem:
                 log.warning("outbox_waits", reason=problem.code)
                 await self._store.until_accepting()
+                await self.recover()
             try:
                 await asyncio.wait_for(self._wake.wait(), self._pause())
             except TimeoutError:
@@ -168,15 +171,22 @@ class Outbox:
         if not self._store.read_now(lambda reader: reader.one(_DUE, now=now, most=1)):
             return 0
         due = await self._store.write(lambda tx: _begin(tx, now))
-        await asyncio.gather(*(self._attempt(self._relay, mail) for mail in due))
+        ended = await asyncio.gather(*(self._attempt(self._relay, mail) for mail in due), return_exceptions=True)
+        for problem in ended:
+            if problem is not None:
+                raise problem
         return len(due)
 
     async def _attempt(self, relay: Carrier, mail: Waiting) -> None:
-        raw = await self._store.blobs.get(mail.blob)
-        if not _is_approved(mail, raw):
-            outcome = _all(mail, _NOT_APPROVED, permanent=True)
+        try:
+            raw = await self._store.blobs.get(mail.blob)
+        except (NotFound, StorageFailure) as problem:
+            if problem.code not in _LOST:
+                raise
+            outcome = _all(mail, _DAMAGED, permanent=True)
         else:
-            outcome = await _carry(relay, mail, raw)
+            approved = _is_approved(mail, raw)
+            outcome = await _carry(relay, mail, raw) if approved else _all(mail, _NOT_APPROVED, permanent=True)
         now = self._store.clock.now_us()
         await self._store.write(lambda tx: settle(tx, mail, outcome, at=now))
 

@@ -50,8 +50,8 @@ class SplitReader:
                 self._worker = _Worker()
             try:
                 return await asyncio.to_thread(self._worker.read, raw, self._timeout_s)
-            except ParseFailure:
-                self.close()
+            except BaseException:
+                self.close()  # also when we are cancelled: its late answer would be taken for the next mail's
                 raise
 
     def close(self) -> None:

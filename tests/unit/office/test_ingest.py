@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+import asyncio
+import hashlib
+
 import pytest
+from sqlalchemy import func, select
 
 from postroom.config import Config
 from postroom.errors import Invalid, Refused
+from postroom.office import tables as t
 from postroom.office.content import Content
 from postroom.office.ingest import Ingest
 from postroom.office.intake import Envelope, Intake
+from postroom.office.parsing import ParseFailure, SplitReader
+from postroom.store.statement import sql
 
 from .conftest import ALL, FIRST, OWNER, House, letter
 
@@ -178,3 +185,35 @@ async def test_a_large_mail_is_read_in_a_worker(house: House) -> None:
     message = await house.mail.get_message(OWNER, "ada@postroom.localhost", "<one@example.com>")
     assert message.text is not None
     assert len(message.text) > 300_000
+
+
+async def test_a_mail_whose_bytes_are_lost_stays_in_the_queue_and_stops_no_other(house: House) -> None:
+    await house.inbox()
+    lost = letter(text="lost", message_id="<lost@example.com>")
+    await house.intake.accept(Envelope(mail_from="bob@example.com", rcpt_to=("ada@postroom.localhost",)), lost)
+    sha = hashlib.sha256(lost).hexdigest()
+    await house.store.write(lambda tx: house.store.blobs.drop(tx, sha))
+    await house.arrive(letter())
+    rows = (await house.mail.list_messages(OWNER, "ada@postroom.localhost", ALL, FIRST)).items
+    assert [row.message_id for row in rows] == ["<one@example.com>"]
+    assert house.store.read_now(lambda reader: reader.scalar(sql(select(func.count()).select_from(t.intake)))) == 1
+
+
+async def test_a_large_mail_whose_reading_is_cancelled_does_not_answer_for_the_next() -> None:
+    reader = SplitReader(limit=0)
+    try:
+        first = asyncio.create_task(reader.read(letter("First", "x" * 2_000_000)))
+        await asyncio.sleep(0)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        assert (await reader.read(letter("Second"))).subject == "Second"
+    finally:
+        reader.close()
+
+
+async def test_a_worker_that_does_not_answer_in_time_is_replaced() -> None:
+    reader = SplitReader(limit=0, timeout_s=0)
+    with pytest.raises(ParseFailure):
+        await reader.read(letter())
+    reader.close()

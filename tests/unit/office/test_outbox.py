@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 
 import pytest
 from sqlalchemy import update
@@ -250,3 +251,14 @@ async def test_a_delay_or_an_invented_report_suppresses_nobody(
     await house.arrive(report(action, recipient, about), ADA, mail_from="")
     assert await house.mail.send_list(OWNER, ADA, "block") == ()
     assert await house.events("message.bounced") == []
+
+
+async def test_a_mail_whose_bytes_are_lost_fails_and_the_others_go(house: House, office: Office, relay: FakeRelay) -> None:
+    first = frozen(BOB)
+    await office.sender.send(first)
+    await office.sender.send(frozen(BOB, outgoing_id="out_2"))
+    sha = hashlib.sha256(first.raw).hexdigest()
+    await house.store.write(lambda tx: house.store.blobs.drop(tx, sha))
+    await drain(office.outbox)
+    events = await house.store.events.after(0, kinds=["outbox.sent", "outbox.failed"])
+    assert {event.ref: event.kind for event in events} == {"out_1": "outbox.failed", "out_2": "outbox.sent"}
