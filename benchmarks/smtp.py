@@ -29,6 +29,7 @@ from typing import Any
 MAILS = int(os.environ.get("BENCH_SMTP_MAILS", "2000"))
 CONNECTIONS = 8
 ROUNDS = 3
+GIVE_UP_S = 600
 SIZE = 5 * 1024
 INBOX = "bench@postroom.localhost"
 SENDER = "ann@example.org"
@@ -159,6 +160,8 @@ def rates(server: Server, *, keep: bool) -> tuple[float, float]:
     send(server.port, keep=keep)
     acknowledged = time.perf_counter() - begin
     while server.finished() < before + MAILS:
+        if time.perf_counter() - begin > GIVE_UP_S:
+            raise TimeoutError(f"{server.finished() - before} of {MAILS} mails were finished within {GIVE_UP_S} s")
         time.sleep(0.005)
     return MAILS / acknowledged, MAILS / (time.perf_counter() - begin)
 
