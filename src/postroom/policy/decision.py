@@ -11,7 +11,7 @@ fixed order and the first that answers wins, so that a refusal never costs a per
 5. **unreachable**: no relay could deliver it; said now, while nothing is lost.
 6. **secret**: the mail holds what must not leave. Blocked, never altered: a changed mail is a lie.
 7. **caps**: the day's number of mails or of new recipients is used up.
-8. **the owner's own act**: sent with the owner's key, it needs no question; the seven above held.
+8. **the owner's own act**: sent with the owner's key, it needs no question; all but the profile held for it too.
 9. **risk**: under `approval = "risk"`, every recipient trusted and authenticated, and the agent has
    read nothing from outside since the owner last cleared that ⇒ it goes.
 10. **ask**: everything else is held for a person.
