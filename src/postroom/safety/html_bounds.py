@@ -14,8 +14,9 @@ from typing import Final
 
 from postroom.limits import HTML_BYTES
 
-_UNCHECKED_CHARS: Final = 8 * 1024  # nothing this small takes long
+_UNCHECKED_TAGS: Final = 1000  # with short tags, nothing that has no more takes long
 _DEPTH: Final = 500
+_SHORT_CHARS: Final = 4096
 _TAG_CHARS: Final = 256 * 1024
 _ATTRIBUTES: Final = 1000
 _REPEATED: Final = 400_000  # copies of formatting elements a tree builder may make
@@ -30,6 +31,7 @@ _TAG: Final = re.compile(
     r"|!--(?:>|->|(?:[^-]++|-(?!-!?>))*+(?:--!?>)?)|[!?/][^>]*+>?)",
     re.IGNORECASE,
 )
+_END_IN_QUOTES: Final = re.compile(r"""=\s*+(?:"[^">]*+>|'[^'>]*+>)""")
 _SEPARATORS: Final = re.compile(r"[\s/\"']+")
 _UNCOUNTED: Final = frozenset(  # void, or closed by the next of their kind
     ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr", "param", "p", "li", "td",
@@ -42,10 +44,8 @@ def bounded(html: str) -> tuple[str, bool]:
     """`html` as far as it can be parsed in time, and whether something was cut off."""
     cut = len(html) > HTML_BYTES
     html = html[:HTML_BYTES] if cut else html
-    lowered = html.lower()
-    if any(name in lowered for name in ("<script", "<svg", "<math", "<select", "<opt")):
-        html = _OWN_RULES.sub(_renamed, html)
-    end = len(html) if len(html) <= _UNCHECKED_CHARS else _end(html)
+    html = _OWN_RULES.sub(_renamed, html)
+    end = len(html) if _is_small(html) else _end(html)
     return (html[:end], True) if end < len(html) else (html, cut)
 
 
@@ -54,6 +54,15 @@ def _renamed(found: re.Match[str]) -> str:
     if found[2]:
         return "</style" if found[1] else "<style type=x"
     return f"<{found[1]}x-{found[0].lstrip('</').lower()}"
+
+
+def _is_small(html: str) -> bool:
+    """Few tags, and none long: sound because no quoted value hides the end of a tag."""
+    return (
+        html.count("<") <= _UNCHECKED_TAGS
+        and max(map(len, html.split(">"))) <= _SHORT_CHARS
+        and _END_IN_QUOTES.search(html) is None
+    )
 
 
 def _end(html: str) -> int:

@@ -36,6 +36,8 @@ _HIDING: Final = RELEVANT - {
     "visibility",
 }
 _KEEPS_SPACES: Final = frozenset(("pre", "xmp", "listing", "plaintext"))
+_STYLED_TAGS: Final = _KEEPS_SPACES | {"a", "font", "body"}
+_STYLING_ATTRIBUTES: Final = frozenset(("hidden", "aria-hidden", "bgcolor"))
 _EDGES: Final = ("left", "top", "right", "bottom", "inset")
 
 
@@ -86,8 +88,7 @@ class Judge:
         self._variables = {name: value for rule in rules for name, value, _ in rule.declarations if name.startswith("--")}
         self._inline: dict[str, Declarations] = {}
         self._changes: dict[tuple[str, Declarations, tuple[Match, ...]], _Change] = {}
-        self._looks: dict[tuple[int, int], Look] = {}
-        self._insides: dict[int, Inside] = {}
+        self._insides: dict[tuple[int, int, frozenset[int]], Inside] = {}
 
     def start(self) -> Inside:
         """Where the document begins: black on white."""
@@ -105,16 +106,12 @@ class Judge:
             change = self._changes[key] = _change(self._cascade(key[1], matches, style))
         if change.gone is not None:
             return change.gone
-        look = around.look if change == _NO_CHANGE else self._look(around.look, change)
-        if self._matcher.tracks:
-            return Inside(look, level.descend(completed))
-        if look is around.look:
-            return around
-        return self._insides.get(id(look)) or self._insides.setdefault(id(look), Inside(look, level))
-
-    def _look(self, around: Look, change: _Change) -> Look:
-        key = (id(around), id(change))  # both live as long as this object
-        return self._looks.get(key) or self._looks.setdefault(key, _inside(around, change))
+        if self._matcher.counts_siblings:
+            return Inside(_inside(around.look, change), level.descend(completed))
+        known = (id(around), id(change), completed)  # both live as long as this object
+        return self._insides.get(known) or self._insides.setdefault(
+            known, Inside(_inside(around.look, change), level.descend(completed))
+        )
 
     def _cascade(self, own: Declarations, matches: Sequence[Match], style: str) -> dict[str, str]:
         """The winning value of each property: presentation, sheets, style attribute; then what is important."""
@@ -149,11 +146,11 @@ def _weight(match: Match) -> tuple[int, int]:
 
 def _presentation(tag: str, attributes: Mapping[str, str | None]) -> Declarations:
     """Old attributes as the declarations they stand for, and the default looks of links and of text kept as it is."""
+    if tag not in _STYLED_TAGS and _STYLING_ATTRIBUTES.isdisjoint(attributes):
+        return ()
     found: list[tuple[str, str, bool]] = []
     if tag in _KEEPS_SPACES:
         found.append(("white-space", "pre", False))
-    if not attributes:
-        return tuple(found)
     if "hidden" in attributes or attributes.get("aria-hidden") == "true":
         found.append(("display", "none", True))
     if bgcolor := attributes.get("bgcolor"):
@@ -321,6 +318,8 @@ def _vanishes(function: str, axis: str, arguments: str) -> bool:
 
 
 def _inside(around: Look, change: _Change) -> Look:
+    if change == _NO_CHANGE:
+        return around
     font = around.font_px
     if change.font is not None:
         font = around.font_px * change.font[1] if change.font[0] else change.font[1]

@@ -212,15 +212,19 @@ class Level:
 
 
 class Matcher:
-    """The rules of a mail, asked element by element in document order. `tracks`: levels matter to them."""
+    """The rules of a mail, asked element by element in document order.
+
+    `counts_siblings`: some rule asks for siblings or places among them, so no two elements stand alike.
+    """
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._index: dict[str, list[Compound]] = {}
         self._simple: dict[tuple[str, str | None, str | None], tuple[Match, ...]] = {}
+        self._tried: dict[tuple[str, str | None, str | None], list[Compound]] = {}
         self._checks = 0
         self._steps = 0
         self._selectors = 0
-        self.tracks = False
+        self.counts_siblings = False
         for number, rule in enumerate(rules):
             for row in read_selectors(rule.selector):
                 self._add_row(row, number, certain=rule.certain)
@@ -240,7 +244,8 @@ class Matcher:
                 self._steps += 1
             else:
                 compound.match = Match(total, rule, certain)
-            self.tracks = self.tracks or len(row) > 1 or compound.nth is not None
+            if compound.combinator in {"+", "~"} or compound.nth is not None:
+                self.counts_siblings = True
             self._index.setdefault(_key(compound), []).append(compound)
 
     def match(self, tag: str, attributes: Mapping[str, str | None], level: Level) -> tuple[tuple[Match, ...], frozenset[int]]:
@@ -250,7 +255,12 @@ class Matcher:
         if known is not None:
             return known, _NOTHING
         element = Element(tag, attributes, level.index)
-        candidates = self._candidates(element)
+        candidates = self._tried.get(key)
+        if candidates is None:
+            candidates = self._tried[key] = self._candidates(element)
+        self._checks += len(candidates)
+        if self._checks > _CHECKS:
+            raise StyleTooLarge
         matches, completed = _matched(candidates, element, level)
         if all(compound.simple for compound in candidates):
             self._simple[key] = matches
@@ -264,9 +274,6 @@ class Matcher:
         keys.append("#" + element.text("id"))
         for key in keys:
             candidates += index.get(key, ())
-        self._checks += len(candidates)
-        if self._checks > _CHECKS:
-            raise StyleTooLarge
         return candidates
 
 

@@ -47,11 +47,11 @@ _OPENING: Final = (
 _CLOSING: Final = dict.fromkeys((*_LINES, *_BLOCKS), _BREAK) | {"blockquote": _QUOTE_OUT + _BREAK}
 _QUOTE_DEPTH: Final = 10
 _LINK_CHARS: Final = 200
-_SPACES: Final = re.compile(r"[ \t\r\n\f\v\xa0]+")
-_AROUND_BREAK: Final = re.compile(r" ?\0n ?")
 _NEWLINES: Final = re.compile(r"\n{3,}")
 _MARKERS: Final = re.compile(r"\0[()]")
-_UNSEEN_RUN: Final = re.compile("[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\xad]+")
+_UNSEEN: Final = (
+    "\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\ufeff\xad"
+)
 _HTTP_HOST: Final = re.compile(r"\s*https?://([A-Za-z0-9.-]+)(?=[/?#:]|\s*$)", re.IGNORECASE)
 
 
@@ -185,13 +185,26 @@ def _host(href: str) -> str:
 
 
 def _cleaned(text: str) -> str:
-    return clean(_UNSEEN_RUN.sub("", text))[0].strip()
+    if _is_plain(text):
+        return text.strip()
+    for mark in _UNSEEN:  # padding comes in masses of these: taken out at once, not judged one by one
+        text = text.replace(mark, "")
+    return clean(text)[0].strip()
+
+
+def _is_plain(text: str) -> bool:
+    """Printable Western text, which holds nothing to clean."""
+    try:
+        text.encode("latin-1")
+    except UnicodeEncodeError:
+        return False
+    return text.replace("\n", "").isprintable()
 
 
 def _tidy(text: str) -> str:
     """Blanks and blank lines in measure; what stood in a quote behind `> `."""
     quotes = _QUOTE_IN in text
-    text = _AROUND_BREAK.sub("\n", _SPACES.sub(" ", text))
+    text = " ".join(text.split()).replace(f" {_BREAK}", _BREAK).replace(f"{_BREAK} ", _BREAK).replace(_BREAK, "\n")
     text = _NEWLINES.sub("\n\n", _quoted(text) if quotes else text)
     return _cleaned(text)
 
