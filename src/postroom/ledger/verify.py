@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -20,6 +20,9 @@ from postroom.ledger.chain import GENESIS, Link, hash_canonical, next_link
 from postroom.ledger.checkpoint import Checkpoint, is_genuine
 
 Tampering: TypeAlias = Literal["altered", "missing", "reordered", "repeated", "foreign", "cut", "rewritten", "forged_checkpoint"]
+
+_FOREIGN: Final[tuple[Tampering, str]] = ("foreign", "no entry of this log has this link")
+_LONGEST_GAP: Final = 10_000  # removed and renumbered entries a gap is recognised over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +66,11 @@ def verify(
 
     A witness is a `Link` a receipt or a cursor holds; its `entry_hash` is not looked at.
     """
-    rows = list(entries)
     links = [GENESIS]
+    rows = iter(entries)  # read once: what follows a fault is looked at only to name it
     for row in rows:
         place = _Place(key=key, log_id=log_id, seq=len(links), previous=links[-1])
-        fault = _entry_fault(place, row, rows)
+        fault = _entry_fault(place, row, links, rows)
         if fault is not None:
             return Verdict(size=place.seq - 1, head=place.previous, fault=fault)
         links.append(row.link)
@@ -84,36 +87,55 @@ class _Place:
     seq: int
     previous: bytes
 
+    def link_of(self, hashed: bytes) -> bytes:
+        """The link an entry with this hash has here."""
+        return next_link(self.key, self.log_id, self.seq, self.previous, hashed)
+
     def fits(self, row: Entry, hashed: bytes | None = None) -> bool:
         """Is `row`'s link the one of this place, for its stored hash or the given one?"""
-        link = next_link(self.key, self.log_id, self.seq, self.previous, hashed or row.entry_hash)
-        return hmac.compare_digest(link, row.link)
+        return hmac.compare_digest(self.link_of(hashed or row.entry_hash), row.link)
+
+    def after(self, link: bytes, gone: int = 0) -> _Place:
+        """The next place after an entry with `link`, or one `gone` places further."""
+        return replace(self, seq=self.seq + 1 + gone, previous=link)
 
 
-def _entry_fault(place: _Place, row: Entry, rows: Sequence[Entry]) -> Fault | None:
+def _entry_fault(place: _Place, row: Entry, links: Sequence[bytes], following: Iterable[Entry]) -> Fault | None:
     if row.seq != place.seq or not place.fits(row):
-        kind, detail = _name(place, row, rows)
+        kind, detail = _name(place, row, links, list(following))
         return Fault(seq=place.seq, kind=kind, detail=detail)
     if row.content is not None and hash_canonical(row.content) != row.entry_hash:
         return Fault(seq=place.seq, kind="altered", detail="the content is not what was linked here")
     return None
 
 
-def _name(place: _Place, row: Entry, rows: Sequence[Entry]) -> tuple[Tampering, str]:
-    """The link does not fit: find out what was done."""
-    earlier, later = rows[: place.seq - 1], rows[place.seq :]
-    if any(known.link == row.link for known in earlier):
+def _name(place: _Place, row: Entry, earlier: Sequence[bytes], later: Sequence[Entry]) -> tuple[Tampering, str]:
+    """Number or link do not fit: find out what was done."""
+    if row.link in earlier:
         return "repeated", "an earlier entry stands here again"
+    if place.fits(row):
+        return "altered", "the stored number was changed"
     if any(place.fits(candidate) for candidate in later):
         return "reordered", "the entry that belongs here stands further on"
     if row.seq > place.seq:
         return "missing", f"entries {place.seq} to {row.seq - 1} are gone"
     if row.content is not None and place.fits(row, hash_canonical(row.content)):
         return "altered", "the stored hash was changed"
-    after = _Place(key=place.key, log_id=place.log_id, seq=place.seq + 1, previous=row.link)
-    if place.fits(row) or (later and after.fits(later[0])):
-        return "altered", "the entry's stored values were changed; its neighbour still fits it"
-    return "foreign", "no entry of this log has this link"
+    return _name_by_successor(place, row, later[0]) if later else _FOREIGN
+
+
+def _name_by_successor(place: _Place, row: Entry, successor: Entry) -> tuple[Tampering, str]:
+    """The entry after still has a link made when all was right: what does it remember?"""
+    if place.after(place.link_of(row.entry_hash)).fits(successor):
+        return "altered", "the stored link was changed"
+    for gone in range(_LONGEST_GAP):
+        if place.after(row.link, gone).fits(successor):
+            return (
+                ("missing", f"{gone} entries are gone and the rest renumbered")
+                if gone
+                else ("altered", "content and hash were changed")
+            )
+    return _FOREIGN
 
 
 def _checkpoint_fault(
