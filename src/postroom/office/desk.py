@@ -24,7 +24,8 @@ from postroom.store.transaction import Reader
 
 GET_INBOX = sql(select(*INBOX_COLUMNS).where(t.inbox.c.address == bindparam("address")))
 _GET_BY_KEY = sql(select(*INBOX_COLUMNS).where(t.inbox.c.id == bindparam("key")))
-_OWNED = sql(select(t.inbox.c.id, t.inbox.c.address).where(t.inbox.c.owner_agent == bindparam("agent")))
+_OWNED = sql(select(t.inbox.c.id).where(t.inbox.c.owner_agent == bindparam("agent")))
+_IN_POD = sql(select(t.inbox.c.id).where(t.inbox.c.pod == bindparam("pod")))
 
 
 class Place(NamedTuple):
@@ -35,10 +36,10 @@ class Place(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """Which inboxes a listing covers: `keys` of them, or (None) every inbox of `pod`."""
+    """Which inboxes a listing covers. `name` says so independently of how many there are by now."""
 
-    keys: tuple[int, ...] | None
-    pod: str
+    keys: tuple[int, ...]
+    name: str
 
 
 class Desk:
@@ -63,11 +64,13 @@ class Desk:
         """The inboxes a listing covers; one that is named must be the caller's."""
         named = inbox_id if inbox_id is not None else principal.inbox_scope
         if named is not None:
-            return Scope((self._place(principal, named).key,), principal.pod_id)
+            place = self._place(principal, named)
+            return Scope((place.key,), place.inbox.inbox_id)
         if principal.is_owner:
-            return Scope(None, principal.pod_id)
+            rows = self._store.read_now(lambda reader: reader.all(_IN_POD, pod=principal.pod_id))
+            return Scope(tuple(row[0] for row in rows), principal.pod_id)
         rows = self._store.read_now(lambda reader: reader.all(_OWNED, agent=principal.agent_id))
-        return Scope(tuple(row[0] for row in rows), principal.pod_id)
+        return Scope(tuple(row[0] for row in rows), principal.agent_id or "")
 
 
 def place_of(reader: Reader, principal: Principal, address: str) -> Place:

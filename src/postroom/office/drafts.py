@@ -27,7 +27,7 @@ from postroom.office import draft_rows as rows
 from postroom.office import tables as t
 from postroom.office.content import preview_of
 from postroom.office.desk import Desk, Place, place_of, place_of_key
-from postroom.office.listing import Shape, beyond, in_order, in_scope, parameters, shape_of, within
+from postroom.office.listing import Row, Shape, Walk, beyond, in_order, within
 from postroom.office.messages import FULL, message_key, message_nouns
 from postroom.office.naming import check_client_id
 from postroom.office.placing import bare_address
@@ -44,7 +44,7 @@ _ADDRESSES = ("to", "cc", "bcc", "reply_to")
 @lru_cache(maxsize=64)
 def _list_sql(shape: Shape) -> Statement:
     at, key = t.draft.c.updated_at, t.draft.c.id
-    query = rows.JOINED.where(in_scope(t.draft.c.inbox, shape), *within(at, shape), *beyond(at, key, shape))
+    query = rows.JOINED.where(t.draft.c.inbox == bindparam("inbox"), *within(at, shape), *beyond(at, key, shape))
     for number in range(shape.labels):
         label = t.draft_label.alias()
         query = query.where(
@@ -92,15 +92,14 @@ class Drafts(Desk):
         """Drafts without bytes, last changed first."""
         scope = self._scope(principal, inbox_id)
         size = page.size()
-        listing = scope_of("drafts", scope, filter, page.ascending)
+        listing = scope_of("drafts", scope.name, filter, page.ascending)
         position = read_token(listing, page.page_token, int, int)
         plain = dataclasses.replace(filter, senders=(), recipients=(), subject=())
-        statement = _list_sql(shape_of(scope, plain, onward=position is not None, ascending=page.ascending))
-        values = parameters(scope, plain, position)
+        walk = Walk(build=_list_sql, filter=plain, position=position, ascending=page.ascending)
 
         def read(reader: Reader) -> Page[Draft]:
-            found = reader.all(statement, **values, most=size + 1)
-            token = make_token(listing, [found[size - 1][21], found[size - 1][0]]) if len(found) > size else None
+            found = walk.rows(reader, scope.keys, size + 1, _order_of)
+            token = make_token(listing, list(_order_of(found[size - 1]))) if len(found) > size else None
             return Page(items=rows.draft_nouns(reader, found[:size]), next_page_token=token)
 
         return await self._store.read(read)
@@ -148,6 +147,10 @@ class Drafts(Desk):
     def _noun(self, reader: Reader, draft_id: str) -> Draft:
         row = reader.one(_BY_UUID, uuid=draft_id)
         return rows.draft_nouns(reader, [row] if row else [], self._store.blobs)[0]
+
+
+def _order_of(row: Row) -> tuple[int, int]:
+    return row[21], row[0]  # DRAFT_COLUMNS: updated_at, id
 
 
 def _find(reader: Reader, principal: Principal, inbox_id: str | None, draft_id: str) -> tuple[Any, ...]:

@@ -57,11 +57,9 @@ _UPDATE = sql(
 
 
 @lru_cache(maxsize=16)
-def _list_sql(*, keyed: bool, after: bool, ascending: bool) -> Statement:
+def _list_sql(*, after: bool, ascending: bool) -> Statement:
     position = tuple_(t.inbox.c.created_at, t.inbox.c.id)
-    query = select(*INBOX_COLUMNS).where(t.inbox.c.pod == bindparam("pod"))
-    if keyed:
-        query = query.where(t.inbox.c.id.in_(key_list("keys")))
+    query = select(*INBOX_COLUMNS).where(t.inbox.c.id.in_(key_list("keys")))
     if after:
         mark = tuple_(bindparam("after_at"), bindparam("after_id"))
         query = query.where(position > mark if ascending else position < mark)
@@ -142,19 +140,15 @@ class Inboxes(Desk):
 
     async def _inbox_page(self, scope: Scope, page: PageRequest, words: list[str] | None) -> Page[Inbox]:
         size = page.size(filtered=words is not None)
-        listing = scope_of("inboxes", scope, page.ascending, words)
+        listing = scope_of("inboxes", scope.name, page.ascending, words)
         position = read_token(listing, page.page_token, int, int)
-        statement = _list_sql(keyed=scope.keys is not None, after=position is not None, ascending=page.ascending)
+        statement = _list_sql(after=position is not None, ascending=page.ascending)
         after_at, after_id = position or (0, 0)
 
         def read(reader: Reader) -> list[tuple[Any, ...]]:
             most = size + 1 if words is None else 2**31
-            params = {"pod": scope.pod, "most": most}
-            if position is not None:
-                params |= {"after_at": after_at, "after_id": after_id}
-            if scope.keys is not None:
-                params["keys"] = scope.keys
-            rows = reader.all(statement, **params)
+            onward = {} if position is None else {"after_at": after_at, "after_id": after_id}
+            rows = reader.all(statement, keys=scope.keys, most=most, **onward)
             return rows if words is None else [row for row in rows if _has_words(row, words)]
 
         rows = await self._store.read(read)

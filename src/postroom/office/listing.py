@@ -1,30 +1,46 @@
 """The pieces of a filtered, paged listing: conditions, keyset positions, parameters.
 
-Statements are built per shape of the request (how many labels, which bounds) and kept; only values
-travel. Filters are case-blind substrings: a caller who expects whole words finds those too.
+Every listing walks one inbox in the order of an index; over several inboxes it is the merge of
+theirs, so its cost follows the page and not the house. Statements are built per shape of the request
+(how many labels, which bounds) and kept; only values travel. A label few messages carry is looked up
+first, a common one is checked along the walk. Filters are case-blind substrings: a caller who
+expects whole words finds those too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import ColumnElement, bindparam, select, tuple_
+from sqlalchemy import ColumnElement, and_, bindparam, func, select, tuple_
 
 from postroom.model.paging import MailFilter
 from postroom.office import tables as t
-from postroom.office.desk import Scope
 from postroom.office.labels import hiding_mask
-from postroom.office.rows import key_list
+from postroom.store.statement import Statement, sql
+from postroom.store.transaction import Reader
+
+_RARE: Final = 300  # messages with a label, up to which looking them up first is the quicker way
+
+_COUNT = sql(
+    select(func.count()).select_from(
+        select(t.message_label.c.message)
+        .where(and_(t.message_label.c.inbox == bindparam("inbox"), t.message_label.c.label == bindparam("label")))
+        .limit(_RARE + 1)
+        .subquery()
+    )
+)
+
+Row = Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What decides a listing's SQL. Counts say how many values of a kind are asked for."""
+    """What decides a listing's SQL. Counts say how many values of a kind are asked for; `rare` is about `label0`."""
 
-    inboxes: str  # one | some | pod
     labels: int = 0
+    rare: bool = False
     senders: int = 0
     recipients: int = 0
     subject: int = 0
@@ -34,42 +50,50 @@ class Shape:
     ascending: bool = False
 
 
-def shape_of(scope: Scope, filter: MailFilter, *, onward: bool, ascending: bool) -> Shape:
-    keys = scope.keys
-    return Shape(
-        inboxes="pod" if keys is None else "one" if len(keys) == 1 else "some",
-        labels=len(filter.labels),
-        senders=len(filter.senders),
-        recipients=len(filter.recipients),
-        subject=len(filter.subject),
-        before=filter.before is not None,
-        after=filter.after is not None,
-        onward=onward,
-        ascending=ascending,
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walk:
+    """One request for rows. `build` makes a shape's statement; it has the parameters `inbox` and `most`."""
 
+    build: Callable[[Shape], Statement]
+    filter: MailFilter
+    position: Row | None
+    ascending: bool
 
-def parameters(scope: Scope, filter: MailFilter, position: Sequence[Any] | None) -> dict[str, Any]:
-    """The values for a statement of the matching shape."""
-    values: dict[str, Any] = {"mask": hiding_mask(filter.include), "pod": scope.pod}
-    if scope.keys is not None:
-        values |= {"inbox": scope.keys[0]} if len(scope.keys) == 1 else {"inboxes": scope.keys}
-    values |= {f"label{number}": label.strip().lower() for number, label in enumerate(filter.labels)}
-    for name in ("senders", "recipients", "subject"):
-        values |= {f"{name}{number}": _pattern(text) for number, text in enumerate(getattr(filter, name))}
-    values |= {name: getattr(filter, name) for name in ("before", "after") if getattr(filter, name) is not None}
-    if position is not None:
-        values |= {"from_at": position[0], "from_id": position[1]}
-    return values
+    def rows(self, reader: Reader, inboxes: Sequence[int], most: int, order_of: Callable[[Row], tuple[int, int]]) -> list[Row]:
+        """The first `most` rows after the position, over all these inboxes."""
+        values = self._values()
+        found: list[Row] = []
+        for inbox in inboxes:
+            labels, rare = _rarest_first(reader, inbox, [label.strip().lower() for label in self.filter.labels])
+            named = {f"label{number}": label for number, label in enumerate(labels)}
+            found += reader.all(self.build(self._shape(rare=rare)), **values, **named, inbox=inbox, most=most)
+        if len(inboxes) > 1:
+            found.sort(key=order_of, reverse=not self.ascending)
+        return found[:most]
 
+    def _shape(self, *, rare: bool) -> Shape:
+        asked = self.filter
+        return Shape(
+            labels=len(asked.labels),
+            rare=rare,
+            senders=len(asked.senders),
+            recipients=len(asked.recipients),
+            subject=len(asked.subject),
+            before=asked.before is not None,
+            after=asked.after is not None,
+            onward=self.position is not None,
+            ascending=self.ascending,
+        )
 
-def in_scope(column: Any, shape: Shape) -> ColumnElement[bool]:
-    """The inbox column lies in the scope."""
-    if shape.inboxes == "one":
-        return _boolean(column == bindparam("inbox"))
-    if shape.inboxes == "some":
-        return _boolean(column.in_(key_list("inboxes")))
-    return _boolean(column.in_(select(t.inbox.c.id).where(t.inbox.c.pod == bindparam("pod"))))
+    def _values(self) -> dict[str, Any]:
+        asked = self.filter
+        values: dict[str, Any] = {"mask": hiding_mask(asked.include)}
+        for name in ("senders", "recipients", "subject"):
+            values |= {f"{name}{number}": _pattern(text) for number, text in enumerate(getattr(asked, name))}
+        values |= {name: getattr(asked, name) for name in ("before", "after") if getattr(asked, name) is not None}
+        if self.position is not None:
+            values |= {"from_at": self.position[0], "from_id": self.position[1]}
+        return values
 
 
 def contains(column: Any, name: str, count: int) -> list[ColumnElement[bool]]:
@@ -97,6 +121,12 @@ def beyond(at: Any, key: Any, shape: Shape) -> list[ColumnElement[bool]]:
 
 def in_order(at: Any, key: Any, shape: Shape) -> tuple[Any, Any]:
     return (at, key) if shape.ascending else (at.desc(), key.desc())
+
+
+def _rarest_first(reader: Reader, inbox: int, labels: Sequence[str]) -> tuple[list[str], bool]:
+    """The labels with the least used first, and whether that one is rare."""
+    counted = sorted((reader.scalar(_COUNT, inbox=inbox, label=label), label) for label in labels)
+    return [label for _, label in counted], bool(counted) and counted[0][0] <= _RARE
 
 
 def _boolean(condition: Any) -> ColumnElement[bool]:

@@ -20,9 +20,9 @@ from postroom.model.mail import Attachment, Blob, Message
 from postroom.model.paging import MailFilter, Page, PageRequest, make_token, read_token, scope_of
 from postroom.model.principal import Principal
 from postroom.office import tables as t
-from postroom.office.desk import Desk, Place, Scope, place_of
+from postroom.office.desk import Desk, Place, place_of
 from postroom.office.labels import SPOT_OF_MESSAGE, apply_labels, labels_of_messages
-from postroom.office.listing import Shape, beyond, contains, in_order, in_scope, parameters, shape_of, within
+from postroom.office.listing import Row, Shape, Walk, beyond, contains, in_order, within
 from postroom.office.rows import (
     ATTACHMENT_COLUMNS,
     BODY_COLUMNS,
@@ -69,17 +69,17 @@ def _list_sql(shape: Shape) -> Statement:
     at, key = t.message.c.timestamp, t.message.c.id
     query = select(*MESSAGE_COLUMNS).join(t.thread, t.thread.c.id == t.message.c.thread)
     conditions = [
-        in_scope(t.message.c.inbox, shape),
+        t.message.c.inbox == bindparam("inbox"),
         t.message.c.hidden.bitwise_and(bindparam("mask")) == 0,
         *contains(t.message.c.fold_from, "senders", shape.senders),
         *contains(t.message.c.fold_recipients, "recipients", shape.recipients),
         *contains(t.message.c.fold_subject, "subject", shape.subject),
         *within(at, shape),
     ]
-    if shape.labels:  # the first label's index gives the order, the others are looked up
+    if shape.labels:  # the rarest label's index gives the order, the others are looked up
         first = t.message_label
         query = query.join(first, first.c.message == key)
-        conditions += [in_scope(first.c.inbox, shape), first.c.label == bindparam("label0")]
+        conditions += [first.c.inbox == bindparam("inbox"), first.c.label == bindparam("label0")]
         at, key = first.c.timestamp, first.c.message
     for number in range(1, shape.labels):
         other = t.message_label.alias()
@@ -97,14 +97,12 @@ class Messages(Desk):
         size = page.size(filtered=filter.is_filtered)
         listing = scope_of("messages", place.key, filter, page.ascending)
         position = read_token(listing, page.page_token, int, int)
-        scope = Scope((place.key,), principal.pod_id)
-        statement = _list_sql(shape_of(scope, filter, onward=position is not None, ascending=page.ascending))
-        values = parameters(scope, filter, position)
+        walk = Walk(build=_list_sql, filter=filter, position=position, ascending=page.ascending)
 
         def read(reader: Reader) -> Page[Message]:
-            rows = reader.all(statement, **values, most=size + 1)
+            rows = walk.rows(reader, (place.key,), size + 1, _order_of)
             items = message_nouns(reader, rows[:size], place.inbox.inbox_id)
-            token = make_token(listing, [rows[size - 1][3], rows[size - 1][0]]) if len(rows) > size else None
+            token = make_token(listing, list(_order_of(rows[size - 1]))) if len(rows) > size else None
             return Page(items=items, next_page_token=token)
 
         return await self._store.read(read)
@@ -183,6 +181,10 @@ class Messages(Desk):
             return {spot[1]: after.get(spot[0], ()) for spot in spots}
 
         return await self._store.write(change)
+
+
+def _order_of(row: Row) -> tuple[int, int]:
+    return row[3], row[0]  # MESSAGE_COLUMNS: timestamp, id
 
 
 def required_edit(add: Sequence[str], remove: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sqlalchemy import and_, bindparam, select
+from sqlalchemy import and_, select
 
 from postroom.errors import Invalid
 from postroom.model.mail import Message, Thread
@@ -42,7 +42,6 @@ _FOUND = sql(
         and_(t.message.c.id.in_(key_list("keys")), t.message.c.hidden.bitwise_and(ALL_HIDDEN) == 0),
     )
 )
-_IN_POD = sql(select(t.inbox.c.address).where(t.inbox.c.pod == bindparam("pod")))
 _ADDRESSES = sql(select(t.inbox.c.address).where(t.inbox.c.id.in_(key_list("keys"))))
 _PARTS = sql(
     select(t.message.c.id, t.message.c.from_, t.message.c.to_, t.message.c.cc, t.message.c.subject, t.message.c.text).where(
@@ -59,7 +58,7 @@ class Search(Desk):
     ) -> Page[Message]:
         scope = self._scope(principal, inbox_id)
         size = page.size(filtered=True)
-        listing = scope_of("search messages", scope, query, filter)
+        listing = scope_of("search messages", scope.name, query, filter)
         before = _position(listing, page)
         accept = _accept(filter)
 
@@ -79,7 +78,7 @@ class Search(Desk):
     ) -> Page[Thread]:
         scope = self._scope(principal, inbox_id)
         size = page.size(filtered=True)
-        listing = scope_of("search threads", scope, query, filter)
+        listing = scope_of("search threads", scope.name, query, filter)
         before = _position(listing, page)
 
         def read(reader: Reader) -> Page[Thread]:
@@ -162,8 +161,7 @@ def _checked(query: str) -> str:
 
 
 def _addresses(reader: Reader, scope: Scope) -> list[str]:
-    rows = reader.all(_IN_POD, pod=scope.pod) if scope.keys is None else reader.all(_ADDRESSES, keys=scope.keys)
-    return [row[0] for row in rows]
+    return [row[0] for row in reader.all(_ADDRESSES, keys=scope.keys)]
 
 
 def _highlights(reader: Reader, keys: Sequence[int], query: str) -> dict[int, dict[str, tuple[str, ...]]]:

@@ -22,7 +22,7 @@ from postroom.model.principal import Principal
 from postroom.office import tables as t
 from postroom.office.desk import Desk, Place, check_uuid, place_of_key
 from postroom.office.labels import SPOTS_OF_THREAD, apply_labels, labels_of_threads
-from postroom.office.listing import Shape, beyond, contains, in_order, in_scope, parameters, shape_of, within
+from postroom.office.listing import Row, Shape, Walk, beyond, contains, in_order, within
 from postroom.office.messages import message_nouns, required_edit
 from postroom.office.rows import (
     ATTACHMENT_COLUMNS,
@@ -53,7 +53,7 @@ def _list_sql(shape: Shape) -> Statement:
     if not shape.labels:
         shown = and_(shown, t.message.c.received == 1)
     conditions = [
-        in_scope(t.thread.c.inbox, shape),
+        t.thread.c.inbox == bindparam("inbox"),
         exists(select(t.message.c.id).where(shown)),
         *contains(t.thread.c.fold_senders, "senders", shape.senders),
         *contains(t.thread.c.fold_recipients, "recipients", shape.recipients),
@@ -61,14 +61,24 @@ def _list_sql(shape: Shape) -> Statement:
         *within(at, shape),
         *beyond(at, key, shape),
     ]
-    for number in range(shape.labels):
+    query = select(*THREAD_COLUMNS).join(t.inbox, t.inbox.c.id == t.thread.c.inbox)
+    if shape.rare:
+        query = query.join(carrying := _carrying_first(), key == carrying.c.carrying)
+    for number in range(int(shape.rare), shape.labels):
         label = t.message_label.alias()
-        carrying = select(label.c.thread).where(in_scope(label.c.inbox, shape), label.c.label == bindparam(f"label{number}"))
-        conditions.append(key.in_(carrying))
+        carries = and_(label.c.thread == key, label.c.label == bindparam(f"label{number}"))
+        conditions.append(exists(select(label.c.message).where(carries)))
     if not shape.labels:
         conditions.append(at.is_not(None))
-    query = select(*THREAD_COLUMNS).join(t.inbox, t.inbox.c.id == t.thread.c.inbox).where(*conditions)
+    query = query.where(*conditions)
     return sql(query.order_by(*in_order(at, key, shape)).limit(bindparam("most")))
+
+
+def _carrying_first() -> Any:
+    """The threads with the first label, to start from."""
+    label = t.message_label
+    carrying = select(label.c.thread.label("carrying")).distinct()
+    return carrying.where(label.c.inbox == bindparam("inbox"), label.c.label == bindparam("label0")).subquery()
 
 
 @lru_cache(maxsize=2)
@@ -90,15 +100,17 @@ class Threads(Desk):
     ) -> Page[Thread]:
         scope = self._scope(principal, inbox_id)
         size = page.size(filtered=filter.is_filtered)
-        listing = scope_of("threads", scope, filter, page.ascending)
+        listing = scope_of("threads", scope.name, filter, page.ascending)
         position = read_token(listing, page.page_token, int, int)
-        statement = _list_sql(shape_of(scope, filter, onward=position is not None, ascending=page.ascending))
-        values = parameters(scope, filter, position)
+        walk = Walk(build=_list_sql, filter=filter, position=position, ascending=page.ascending)
         ordered_by = 3 if filter.labels else 4  # THREAD_COLUMNS: timestamp, received_at
 
+        def order_of(row: Row) -> tuple[int, int]:
+            return row[ordered_by], row[0]
+
         def read(reader: Reader) -> Page[Thread]:
-            rows = reader.all(statement, **values, most=size + 1)
-            token = make_token(listing, [rows[size - 1][ordered_by], rows[size - 1][0]]) if len(rows) > size else None
+            rows = walk.rows(reader, scope.keys, size + 1, order_of)
+            token = make_token(listing, list(order_of(rows[size - 1]))) if len(rows) > size else None
             return Page(items=thread_nouns(reader, rows[:size]), next_page_token=token)
 
         return await self._store.read(read)
