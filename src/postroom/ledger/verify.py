@@ -111,7 +111,7 @@ def _entry_fault(place: _Place, row: Entry, links: Sequence[bytes], following: I
 
 def _name(place: _Place, row: Entry, earlier: Sequence[bytes], later: Sequence[Entry]) -> tuple[Tampering, str]:
     """Number or link do not fit: find out what was done."""
-    if row.link in earlier:
+    if row.link in earlier[1:]:
         return "repeated", "an earlier entry stands here again"
     if place.fits(row):
         return "altered", "the stored number was changed"
