@@ -24,10 +24,10 @@ from postroom.safety.unicode import clean
 TAGS = ("email-content", "untrusted_email", "mailbox-message")
 
 _NAMES = tuple(re.sub("[^a-z]", "", tag) for tag in TAGS)
-_BRACKETS = re.compile(
-    r"[<\u02c2\u1438\u16b2\u2039\u2039\u227a\u2329\u276e\u2770\u27e8\u29fc\u3008\ufe64\uff1c\U0001d236]"
-    r"|&(?:lt|#0{0,6}60|#x0{0,6}3c);?|\\u003c|\\x3c|%3c",
-    re.IGNORECASE,
+_ESCAPES = r"[lL][tT];?|#0{0,6}60;?|#[xX]0{0,6}3[cC];?"
+_BRACKETS = re.compile(  # one class first, because that is what `re` searches fast for
+    r"[<&%\\\u02c2\u1438\u16b2\u2039\u227a\u2329\u276e\u2770\u27e8\u29fc\u3008\ufe64\uff1c\U0001d236]"
+    rf"(?:(?<![&%\\])|(?<=&)(?:{_ESCAPES})|(?<=%)3[cC]|(?<=\\)(?:u003[cC]|x3[cC]))"
 )
 _ATTRIBUTE = re.compile(r"[^A-Za-z0-9._@+=/:, -]")
 
@@ -49,6 +49,8 @@ class Fence:
     def harmless(self, body: str) -> str:
         """`body` as it may stand inside a fence: cleaned, forged tags broken, without the nonce."""
         text, _ = break_forged(clean(body)[0])
+        if self.nonce not in text.lower():
+            return text
         return re.sub(re.escape(self.nonce), "[nonce]", text, flags=re.IGNORECASE)
 
 

@@ -11,6 +11,7 @@ shows one host and leads to another says so. Nothing is fetched here, ever.
 from __future__ import annotations
 
 import re
+from itertools import islice
 from urllib.parse import urlsplit
 
 _TITLE = r"(?:\s+(?:\"[^\"\n]{0,300}\"|'[^'\n]{0,300}'|\([^()\n]{0,300}\)))?"
@@ -26,7 +27,7 @@ _LOADING = re.compile(
 )
 _SOURCE = re.compile(r"(?:src|href|data|poster|action)\s*=\s*[\"']?([^\s\"'<>]{1,2000})", re.IGNORECASE)
 _DISGUISED = re.compile(r"\bhttps?:[/\\]{2}[^\s/<>()\"'?#]{1,300}@([^\s/\\@<>()\"'?#]{1,253})", re.IGNORECASE)
-_WEB = re.compile(r"\b(https?:[/\\]{2}[^\s<>()\"']{1,300})", re.IGNORECASE)
+_AUTHORITY = re.compile(r"\b[hH][tT][tT][pP][sS]?:[/\\]{2}([^\s/\\<>()\"'?#]{1,300})")
 _MARKUP = re.compile(r"[\[\]<@]")
 _HOSTS = 50
 
@@ -53,8 +54,9 @@ def host_of(url: str) -> str:
 
 
 def hosts(text: str) -> tuple[str, ...]:
-    """The hosts of the first web addresses in `text`, each once."""
-    found = (host_of(match.group(1)) for match, _ in zip(_WEB.finditer(text), range(_HOSTS), strict=False))
+    """The hosts that web addresses in `text` lead to, each once; at most 50."""
+    authorities = dict.fromkeys(_AUTHORITY.findall(text))
+    found = (host_of(f"//{authority}") for authority in islice(authorities, _HOSTS))
     return tuple(dict.fromkeys(host for host in found if host))
 
 

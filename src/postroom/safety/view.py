@@ -138,7 +138,7 @@ def _headers(message: Message) -> list[str]:
 def _attachment(attachment: Attachment) -> str:
     name = one_line(attachment.filename or "(no name)", _HEADER_CHARS)
     kind = one_line(attachment.content_type or "application/octet-stream", _NAME_CHARS)
-    return f"{name} [{kind}] ({attachment.size} B) id {attachment.attachment_id}"
+    return f"{name} [{kind}] ({attachment.size} B) id {one_line(attachment.attachment_id, _NAME_CHARS)}"
 
 
 def _note(view: View) -> list[str]:
