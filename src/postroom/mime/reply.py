@@ -94,6 +94,8 @@ def _begins_quote(lines: Sequence[str], index: int) -> bool:
 def _is_header_block(lines: Sequence[str], index: int) -> bool:
     """`From: …` followed by fields of a mail. Short words (de, da, van, …) need an address as well."""
     line = lines[index][:_WINDOW_CHARS]
+    if ":" not in line and "：" not in line:
+        return False
     strong = signals.FROM_STRONG.match(line) is not None
     if not strong and not signals.FROM_SHORT.match(line):
         return False
@@ -111,6 +113,8 @@ def _attribution_lines(lines: Sequence[str], index: int) -> int:
     """Over how many lines the attribution that begins at `index` is wrapped; 0 when none does."""
     if signals.DASHED.match(lines[index][:_WINDOW_CHARS]):
         return 1
+    if not any(":" in line or "：" in line for line in lines[index : index + _WRAPPED]):
+        return 0  # an attribution ends in a colon; most lines need no closer look
     window = ""
     for count, line in enumerate(lines[index : index + _WRAPPED], 1):
         part = line.strip()
