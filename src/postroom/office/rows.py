@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from sqlalchemy import BigInteger, Select, cast, select
 
 from postroom.model.mail import Attachment, Finding, Inbox, Message, Thread
@@ -169,8 +170,11 @@ def strings(text: str) -> tuple[str, ...]:
     return tuple(json.loads(text)) if text != "[]" else ()
 
 
+_ENCODE = msgspec.json.Encoder().encode  # json.dumps with options builds an encoder at every call
+
+
 def to_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODE(value).decode()
 
 
 def findings(text: str) -> tuple[Finding, ...]:
