@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 import tomllib
 import types
 from collections.abc import Mapping
@@ -46,7 +47,10 @@ class Relay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """What may leave. `limit` not empty: anyone else is refused unasked."""
+    """What may leave. `limit` not empty: anyone else is refused unasked.
+
+    `bcc`: may agents name hidden recipients. The caps count what an agent asked to send within 24 hours; 0: no cap.
+    """
 
     read_only: bool = False
     approval: Literal["always", "risk"] = "always"
@@ -55,6 +59,9 @@ class Gate:
     blocked: tuple[str, ...] = ()
     expires_h: float = 24
     harness_approvals: Literal["auto", "on", "off"] = "auto"
+    bcc: bool = False
+    max_sends_per_day: int = 500
+    max_new_recipients_per_day: int = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +73,18 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inbound:
-    """How mail of a hosted office arrives, and whether it wakes an idle session."""
+    """How mail arrives, whether it wakes an idle session, and who says whether its sender is genuine.
+
+    `authserv_id`: believe the Authentication-Results of the mail server in front that signs with this name.
+    `dns`: "off", "system" or `HOST:PORT` of a name server: check SPF, DKIM and DMARC here.
+    """
 
     mode: Literal["websocket", "poll", "off"] = "websocket"
     poll_interval_s: float = 30
     wake_idle_agent: bool = False
     event_types: tuple[str, ...] = ("message.received",)
+    authserv_id: str = ""
+    dns: str = "off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +126,11 @@ class Mailbox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderAccount:
-    """One account a person lets agents read. `secret` and `client_id` are references."""
+    """One account a person lets agents read.
+
+    `client_id`, `client_secret` and `password` are references. Nothing here can say where a request of
+    Gmail or Outlook goes; an IMAP account *is* its host.
+    """
 
     id: str
     provider: Literal["gmail", "outlook", "imap"]
@@ -280,6 +297,9 @@ def _scalar(hint: Any, value: Any, at: str) -> Any:
     return value
 
 
+_NAME_SERVER = re.compile(r"(\d{1,3}(\.\d{1,3}){3}|\[[0-9A-Fa-f:]+\]):\d{1,5}")
+
+
 def _check(config: Config) -> None:
     relay = config.relay
     if relay.host and relay.tls == "off" and relay.host not in ("127.0.0.1", "::1", "localhost"):
@@ -288,6 +308,61 @@ def _check(config: Config) -> None:
         raise Invalid("office.domains must name at least one domain")
     if config.store.url and not config.store.url.startswith(("postgresql://", "postgres://")):
         raise Invalid("store.url must be empty or start with postgresql://")
+    if config.inbound.dns not in ("off", "system") and not _NAME_SERVER.fullmatch(config.inbound.dns):
+        raise Invalid('inbound.dns must be "off", "system" or the address of a name server', fix="for example 192.0.2.53:53")
+    _check_reader(config.reader)
+
+
+# What each provider's account may and must say; every other key of an account is an error there.
+_ACCOUNT_KEYS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
+    "gmail": (frozenset({"client_id", "client_secret"}), frozenset({"client_id"})),
+    "outlook": (frozenset({"client_id", "client_secret", "tenant"}), frozenset({"client_id"})),
+    "imap": (frozenset({"host", "port", "user", "password"}), frozenset({"host", "user", "password"})),
+}
+_REFERENCES = ("client_id", "client_secret", "password")
+_ACCOUNT_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_TENANT = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
+_HOST = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*|[0-9A-Fa-f:]+")
+
+
+def _check_reader(reader: Reader) -> None:
+    if not 1 <= reader.default_limit <= reader.max_limit:
+        raise Invalid("reader.default_limit must be between 1 and reader.max_limit")
+    if reader.timezone:
+        import zoneinfo
+
+        try:
+            zoneinfo.ZoneInfo(reader.timezone)
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+            raise Invalid("reader.timezone names no time zone", fix="for example Europe/Berlin, or empty") from None
+    seen: set[str] = set()
+    for index, account in enumerate(reader.accounts):
+        _check_account(account, f"reader.accounts[{index}]")
+        if account.id in seen:
+            raise Invalid(f"reader.accounts[{index}].id: there are two accounts {account.id}")
+        seen.add(account.id)
+
+
+def _check_account(account: ReaderAccount, at: str) -> None:
+    if len(account.id) > 64 or not _ACCOUNT_ID.fullmatch(account.id):
+        raise Invalid(f"{at}.id must be lower-case letters and digits, joined by single hyphens")
+    may, must = _ACCOUNT_KEYS[account.provider]
+    for entry in fields(account):
+        given = getattr(account, entry.name)
+        if entry.name in ("id", "provider", "address"):
+            continue
+        if entry.name not in may and given != entry.default:
+            raise Invalid(f"{at}.{entry.name} has no meaning for {account.provider}")
+        if entry.name in must and not given:
+            raise Invalid(f"{at}.{entry.name} is required for {account.provider}")
+        if entry.name in _REFERENCES and given and given.partition(":")[0] not in ("env", "file", "keyring"):
+            raise Invalid(f"{at}.{entry.name} is given by reference", fix="write env:NAME, file:PATH or keyring:NAME")
+    if not _TENANT.fullmatch(account.tenant):
+        raise Invalid(f"{at}.tenant must be common, organizations, consumers, a tenant's id or its domain")
+    if account.host and not _HOST.fullmatch(account.host):
+        raise Invalid(f"{at}.host must be a host name or an address")
+    if not 1 <= account.port <= 65535:
+        raise Invalid(f"{at}.port must be between 1 and 65535")
 
 
 def _is_mapping(origin: Any) -> bool:

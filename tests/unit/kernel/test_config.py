@@ -43,7 +43,11 @@ def test_the_promised_defaults_hold():
         "blocked": (),
         "expires_h": 24,
         "harness_approvals": "auto",
+        "bcc": False,
+        "max_sends_per_day": 500,
+        "max_new_recipients_per_day": 100,
     }
+    assert (loaded.inbound.authserv_id, loaded.inbound.dns) == ("", "off")
     assert loaded.office.domains == ("postroom.localhost",)
     assert loaded.inbound.wake_idle_agent is False
     assert (loaded.sessions.prefix, loaded.sessions.fallback_session) == ("agentmail-", "agentmail-inbox")
@@ -57,6 +61,7 @@ def test_the_promised_defaults_hold():
         ("[gate]\naproval = 'risk'", "unknown config key gate.aproval; did you mean approval?"),
         ("[gates]\n", "unknown config key gates; did you mean gate?"),
         ("[gate]\napproval = 'never'", "gate.approval must be one of always, risk"),
+        ("[inbound]\ndns = 'ns.example'", 'inbound.dns must be "off", "system" or the address of a name server'),
         ("[gate]\nlimit = 'a@b.example'", "gate.limit must be a list"),
         ("[relay]\nport = '25'", "relay.port must be a whole number"),
         ("[relay]\nport = -1", "relay.port must not be negative"),
