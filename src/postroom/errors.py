@@ -96,8 +96,8 @@ class Busy(PostroomError):
 
     code = "rate_limit_exceeded"
 
-    def __init__(self, message: str, *, retry_after_s: float = 1.0, fix: str | None = None) -> None:
-        super().__init__(message, fix=fix, details={"retry_after_s": retry_after_s})
+    def __init__(self, message: str, *, retry_after_s: float = 1.0, code: str | None = None, fix: str | None = None) -> None:
+        super().__init__(message, code=code, fix=fix, details={"retry_after_s": retry_after_s})
         self.retry_after_s = retry_after_s
 
 
@@ -118,6 +118,14 @@ class TransportFailure(PostroomError):
 
     code = "transport_failure"
 
-    def __init__(self, message: str, *, kind: str, fix: str | None = None, details: Mapping[str, Any] | None = None) -> None:
-        super().__init__(message, fix=fix, details=details)
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str,
+        code: str | None = None,
+        fix: str | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message, code=code, fix=fix, details=details)
         self.kind = kind

@@ -20,7 +20,7 @@ from postroom.clock import MICROS
 from postroom.errors import Conflict, Invalid, NotFound, Unauthorized
 from postroom.limits import REMEMBERED_KEYS, SESSION_TOKEN_S
 from postroom.model.principal import DEFAULT_POD, Kind, Principal, require_owner
-from postroom.store.engine import Store, Tx
+from postroom.store.engine import Reader, Store, Tx
 
 _OWNER_KEY = "owner.key"
 
@@ -117,10 +117,39 @@ class Access:
         def remove(tx: Tx) -> AgentInfo:
             info = _named(tx, principal.pod_id, name)
             self._revoke_agent(tx, info.agent_id, now)
+            tx.run(queries.DENY_ACCOUNTS, agent_id=info.agent_id)
             tx.run(queries.REMOVE_AGENT, which=info.agent_id, now=now)
             return info
 
         return await self._store.write(remove)
+
+    async def allow_account(self, principal: Principal, name: str, account: str) -> tuple[str, ...]:
+        """Let an agent read a person's mail account; every account it may read now."""
+        require_owner(principal, "open mail accounts to agents")
+        now = self._store.clock.now_us()
+
+        def allow(tx: Tx) -> tuple[str, ...]:
+            agent_id = _named(tx, principal.pod_id, name).agent_id
+            tx.run(queries.ALLOW_ACCOUNT, pod=principal.pod_id, agent_id=agent_id, account=account, created_at=now)
+            return _accounts(tx, agent_id)
+
+        return await self._store.write(allow)
+
+    async def deny_account(self, principal: Principal, name: str, account: str) -> tuple[str, ...]:
+        """Take that back, with this commit; every account the agent may still read."""
+        require_owner(principal, "close mail accounts to agents")
+
+        def deny(tx: Tx) -> tuple[str, ...]:
+            agent_id = _named(tx, principal.pod_id, name).agent_id
+            tx.run(queries.DENY_ACCOUNT, agent_id=agent_id, account=account)
+            return _accounts(tx, agent_id)
+
+        return await self._store.write(deny)
+
+    def accounts_of(self, principal: Principal) -> frozenset[str]:
+        """The accounts an agent may read; of anybody else none is noted."""
+        agent_id = principal.agent_id
+        return self._store.read_now(lambda reader: frozenset(_accounts(reader, agent_id))) if agent_id else frozenset()
 
     async def principal_of(self, agent_id: str) -> Principal | None:
         """The agent itself as a principal, for work done in its name; None when it has been removed."""
@@ -202,6 +231,10 @@ def _named(tx: Tx, pod: str, name: str) -> AgentInfo:
     if row is None:
         raise NotFound("there is no agent of that name", fix="see `postroom agent list`")
     return queries.agent_info(row)
+
+
+def _accounts(reader: Reader, agent_id: str) -> tuple[str, ...]:
+    return tuple(account for (account,) in reader.all(queries.ACCOUNTS, agent_id=agent_id))
 
 
 def _enter_agent(tx: Tx, pod: str, name: str, profile: str, *, now: int) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, bindparam, insert, select, update
+from sqlalchemy import ColumnElement, and_, bindparam, delete, insert, select, update
 
-from postroom.access.tables import agent, api_key, house_secret
+from postroom.access.tables import agent, agent_account, api_key, house_secret
 from postroom.model.principal import Kind, Principal
 from postroom.store.engine import Reader
 from postroom.store.statement import insert_or_ignore, sql
@@ -89,6 +89,17 @@ RETURN_AGENT = sql(
     .values(profile=bindparam("new_profile"), created_at=bindparam("now"), removed_at=None)
 )
 REMOVE_AGENT = sql(update(agent).where(agent.c.agent_id == bindparam("which")).values(removed_at=bindparam("now")))
+
+ALLOW_ACCOUNT = insert_or_ignore(agent_account, ("pod", "agent_id", "account", "created_at"))
+DENY_ACCOUNT = sql(
+    delete(agent_account).where(
+        agent_account.c.agent_id == bindparam("agent_id"), agent_account.c.account == bindparam("account")
+    )
+)
+DENY_ACCOUNTS = sql(delete(agent_account).where(agent_account.c.agent_id == bindparam("agent_id")))
+ACCOUNTS = sql(
+    select(agent_account.c.account).where(agent_account.c.agent_id == bindparam("agent_id")).order_by(agent_account.c.account)
+)
 
 KEEP_SECRET = insert_or_ignore(house_secret, ("pod", "name", "value"))
 SECRET = sql(select(house_secret.c.value).where(house_secret.c.pod == bindparam("pod"), house_secret.c.name == bindparam("name")))

@@ -1,4 +1,4 @@
-"""Access's tables: agents, keys (one table for the owner's, the agents' and the API's), and secrets of the house."""
+"""Access's tables: agents, what they may read beside their mail, keys of all kinds in one table, secrets of the house."""
 
 from __future__ import annotations
 
@@ -39,6 +39,18 @@ api_key = Table(
     Column("expires_at", BigInteger),
     Column("revoked_at", BigInteger),
     Index("ix_api_key_agent", "agent_id"),
+)
+
+# Which mail accounts of a person the owner let an agent read.
+agent_account = Table(
+    "agent_account",
+    metadata,
+    Column("id", _KEY, primary_key=True, autoincrement=True),
+    Column("pod", Text, nullable=False),
+    Column("agent_id", Text, nullable=False),
+    Column("account", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    UniqueConstraint("agent_id", "account", name="uq_agent_account"),
 )
 
 house_secret = Table(

@@ -11,6 +11,16 @@ CREATE TABLE agent (
     UNIQUE (agent_id)
 );
 
+CREATE TABLE agent_account (
+    id INTEGER NOT NULL, 
+    pod TEXT NOT NULL, 
+    agent_id TEXT NOT NULL, 
+    account TEXT NOT NULL, 
+    created_at BIGINT NOT NULL, 
+    PRIMARY KEY (id), 
+    CONSTRAINT uq_agent_account UNIQUE (agent_id, account)
+);
+
 CREATE TABLE alembic_version (
     version_num VARCHAR(32) NOT NULL, 
     CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)

@@ -114,6 +114,14 @@ TABLES: dict[str, list[sa.schema.SchemaItem]] = {
         _number("revoked_at", nullable=True),
         sa.Index("ix_api_key_agent", "agent_id"),
     ],
+    "agent_account": [
+        _key(),
+        _text("pod"),
+        _text("agent_id"),
+        _text("account"),
+        _number("created_at"),
+        sa.UniqueConstraint("agent_id", "account", name="uq_agent_account"),
+    ],
     "house_secret": [
         _key(),
         _text("pod"),
