@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 from starlette.types import ASGIApp
 
-from postroom.app.doors import http_app, mcp_door
+from postroom.app.doors import http_app, mcp_door, socket_door
 from postroom.app.house import House
 from postroom.clock import Clock
 from postroom.config import Config
@@ -65,7 +65,7 @@ async def living(folder: Path, config: Config | None = None, *, clock: Clock | N
     listener.socket.close()  # only its name is used: requests do not go through a socket
     house.address.http = listener.origin
     mcp = mcp_door(house)
-    opened = Living(house, listener, http_app(house, listener, mcp))
+    opened = Living(house, listener, http_app(house, listener, mcp, socket_door(house)))
     try:
         await house.work()
         yield opened

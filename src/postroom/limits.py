@@ -53,7 +53,6 @@ DOWNLOAD_URL_S: Final = 3600
 IDEMPOTENCY_S: Final = 24 * 3600
 
 # WebSocket at /v0.
-SOCKET_FRAME_BYTES: Final = 64 * KIB  # from the client
 SOCKET_SUBSCRIPTIONS: Final = 100
 SOCKET_SCOPE_IDS: Final = 100  # inboxes or types named in one subscription
 SOCKET_PING_S: Final = 20.0

@@ -290,10 +290,10 @@ async def test_other_protocols_get_400_and_the_door(listener: Listener):
 async def test_a_web_socket_needs_our_host_and_a_token(listener: Listener):
     upgrade = ("Upgrade: websocket", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version: 13")
     for data, status in (
-        (head(listener, "GET /v0", *upgrade, token=False), 401),
+        (head(listener, "GET /v0", *upgrade, token=False), 403),
         (head(listener, "GET /v0", *upgrade, host="evil.example"), 400),
         (head(listener, "GET /v0", "Origin: http://evil.example", *upgrade), 403),
-        (head(listener, "GET /v0?api_key=am_1", *upgrade, token=False), 401),
+        (head(listener, "GET /v0?api_key=am_1", *upgrade, token=False), 403),
         (head(listener, f"GET /v0?api_key={TOKEN}", *upgrade, token=False), 404),
     ):
         got, body = await ask(listener, data.replace(b"Connection: close", b"Connection: Upgrade"))

@@ -7,14 +7,17 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from postroom.app.house import House, boundary_of
+from postroom.app.lazy import Lazy
 from postroom.interfaces.api.app import api_app
 from postroom.interfaces.http.compose import build
 from postroom.interfaces.http.download import Downloads
 from postroom.interfaces.http.hosts import Names
 from postroom.interfaces.http.server import Listener
-from postroom.interfaces.http.surface import Surface
+from postroom.interfaces.http.surface import Surface, token_of
 from postroom.interfaces.mcp.app import McpDoor, mcp_app
-from postroom.interfaces.rest.app import v0_app
+from postroom.interfaces.rest.frames import Frames
+from postroom.interfaces.stream.socket import SocketDoor
+from postroom.model.principal import Principal
 from postroom.tools.email import EmailTools
 
 
@@ -23,10 +26,10 @@ def email_tools(house: House) -> EmailTools:
     return EmailTools(house.office.mail, house.gate, house.config, redactor=house.redactor, clock=house.store.clock)
 
 
-def http_app(house: House, listener: Listener, mcp: McpDoor) -> ASGIApp:
+def http_app(house: House, listener: Listener, mcp: McpDoor, socket: SocketDoor) -> ASGIApp:
     """The application of the whole origin."""
-    mail, gate, clock = house.office.mail, house.gate, house.store.clock
-    v0 = v0_app(mail=mail, gate=gate, access=house.access, signer=house.signer, clock=clock, domains=house.config.office.domains)
+    mail, gate = house.office.mail, house.gate
+    v0 = Lazy(lambda: email_api(house))
     api = api_app(
         access=house.access,
         mail=mail,
@@ -39,8 +42,32 @@ def http_app(house: House, listener: Listener, mcp: McpDoor) -> ASGIApp:
         {"v0": v0, "mcp": mcp, "api": api, "dl": Downloads(house.signer, mail)},
         accepting=lambda: house.store.accepting,
         exact={"/openapi.json": OpenApi(v0)},
+        sockets={"/v0": socket},
     )
     return Surface(origin, access=house.access, names=Names(listener.host, listener.port))
+
+
+def email_api(house: House) -> Any:
+    """`/v0`."""
+    from postroom.interfaces.rest.app import v0_app
+
+    return v0_app(
+        mail=house.office.mail,
+        gate=house.gate,
+        access=house.access,
+        signer=house.signer,
+        clock=house.store.clock,
+        domains=house.config.office.domains,
+    )
+
+
+def socket_door(house: House) -> SocketDoor:
+    """The WebSocket at `/v0`."""
+
+    async def authorize(scope: Scope) -> Principal:
+        return await house.access.authenticate(token_of(scope))
+
+    return SocketDoor(house.store.events, house.office.mail, Frames(house.office.mail), authorize)
 
 
 def mcp_door(house: House) -> McpDoor:
@@ -51,10 +78,10 @@ def mcp_door(house: House) -> McpDoor:
 class OpenApi:
     """`/openapi.json`: what `/v0` offers, made on first use."""
 
-    def __init__(self, v0: Any) -> None:
+    def __init__(self, v0: Lazy) -> None:
         self._v0 = v0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         from starlette.responses import JSONResponse
 
-        await JSONResponse(self._v0.openapi())(scope, receive, send)
+        await JSONResponse((await self._v0.app()).openapi())(scope, receive, send)

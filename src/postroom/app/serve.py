@@ -13,7 +13,7 @@ import uvloop
 
 from postroom import __version__
 from postroom import config as settings_of
-from postroom.app.doors import http_app, mcp_door
+from postroom.app.doors import http_app, mcp_door, socket_door
 from postroom.app.house import House
 from postroom.app.logs import configure
 from postroom.cli.options import ServeOptions
@@ -35,7 +35,8 @@ async def serve(folder: Path, settings: Config, http: tuple[str, int], smtp: tup
     configure(house.redactor, debug=bool(os.environ.get("POSTROOM_DEBUG")))
     house.address.http = listener.origin
     mcp = mcp_door(house)
-    server = HttpServer(http_app(house, listener, mcp), listener)
+    socket = socket_door(house)
+    server = HttpServer(http_app(house, listener, mcp, socket), listener)
     stopping = stop_signals()
     try:
         if smtp is not None:
@@ -46,6 +47,7 @@ async def serve(folder: Path, settings: Config, http: tuple[str, int], smtp: tup
         return await until_told(house, stopping)
     finally:
         remove_endpoint(folder)
+        await socket.close()
         await server.stop()
         await mcp.close()
         await house.close()

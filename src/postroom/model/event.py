@@ -30,6 +30,9 @@ class Event:
 
 # Kinds other rooms follow. AgentMail's own are used as they are.
 RECEIVED = "message.received"
+RECEIVED_SPAM = "message.received.spam"
+RECEIVED_BLOCKED = "message.received.blocked"
+RECEIVED_UNAUTHENTICATED = "message.received.unauthenticated"
 SENT = "message.sent"
 DELIVERED = "message.delivered"
 BOUNCED = "message.bounced"
@@ -47,3 +50,18 @@ OUTGOING_FAILED = "outgoing.failed"
 DRAFT_DUE = "draft.due"  # ref: draft id; the gate submits it as its author
 LABEL_ADDED = "label.added"
 LABEL_REMOVED = "label.removed"
+DOMAIN_VERIFIED = "domain.verified"
+
+# What the contract's WebSocket and webhooks carry. The restricted ones come only to who names them.
+RESTRICTED = frozenset({RECEIVED_SPAM, RECEIVED_BLOCKED, RECEIVED_UNAUTHENTICATED})
+PUBLIC = frozenset({RECEIVED, SENT, DELIVERED, BOUNCED, COMPLAINED, REJECTED, DOMAIN_VERIFIED}) | RESTRICTED
+# Names a caller may ask for: the rest of the contract's event types, whose sources are not here, never come.
+EVENT_TYPES = PUBLIC | frozenset(
+    {
+        "message.opened",
+        "message.security.completed",
+        "message.security.review",
+        "message.security.override",
+        *(f"calendar.event.{what}" for what in ("created", "updated", "deleted", "responded", "starting", "ending")),
+    }
+)

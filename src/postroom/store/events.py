@@ -28,6 +28,7 @@ RECENT: Final = 1024  # events kept in memory
 _e = schema.event.c
 _COLUMNS = (_e.seq, _e.event_id, _e.pod, _e.kind, _e.ref, _e.at, _e.agent, _e.inbox, _e.thread, _e.snapshot)
 _LAST = sql(select(func.max(_e.seq)))
+_SEQ = sql(select(_e.seq).where(_e.event_id == bindparam("event_id")))
 _CURSOR = sql(select(schema.cursor.c.seq).where(schema.cursor.c.name == bindparam("name")))
 _SET_CURSOR = upsert(
     schema.cursor, ["name", "seq"], key=["name"], update=["seq"], where=lambda offered: offered.seq > schema.cursor.c.seq
@@ -104,6 +105,10 @@ class EventLog:
         except TimeoutError:
             return False
         return True
+
+    async def seq_of(self, event_id: str) -> int | None:
+        """The position of the event with this id, None when there is none."""
+        return self._point(lambda reader: reader.scalar(_SEQ, event_id=event_id))  # type: ignore[no-any-return]  # a row's int
 
     async def cursor(self, name: str) -> int:
         """The durable position `name`; 0 when it is new."""

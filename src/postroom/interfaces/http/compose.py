@@ -16,18 +16,26 @@ from postroom.interfaces.http.errors import send_error, send_json
 
 
 def build(
-    prefixes: Mapping[str, ASGIApp], *, accepting: Callable[[], bool], exact: Mapping[str, ASGIApp] | None = None
+    prefixes: Mapping[str, ASGIApp],
+    *,
+    accepting: Callable[[], bool],
+    exact: Mapping[str, ASGIApp] | None = None,
+    sockets: Mapping[str, ASGIApp] | None = None,
 ) -> ASGIApp:
     """The application of the whole origin.
 
     `prefixes` maps a first path segment (`"v0"`) to what is mounted there, `exact` a whole path
-    (`"/openapi.json"`) to what answers it alone. `accepting` says whether the store takes writes.
+    (`"/openapi.json"`) to what answers it alone, `sockets` a whole path to a WebSocket. `accepting`
+    says whether the store takes writes.
     """
     whole: dict[str, ASGIApp] = {"/health": _health(accepting), "/": _descriptor, **(exact or {})}
     mounted = {f"/{segment}": app for segment, app in prefixes.items()}
 
     async def route(scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
+        if scope["type"] == "websocket":
+            await _socket(sockets or {}, path)(scope, receive, send)
+            return
         if (app := whole.get(path)) is not None:
             await app(scope, receive, send)
             return
@@ -37,6 +45,12 @@ def build(
         await app({**scope, "root_path": prefix}, receive, send)
 
     return route
+
+
+def _socket(sockets: Mapping[str, ASGIApp], path: str) -> ASGIApp:
+    if (app := sockets.get(path)) is None:
+        raise NotFound("no WebSocket is offered here", fix="connect to /v0")
+    return app
 
 
 def _health(accepting: Callable[[], bool]) -> ASGIApp:
@@ -64,8 +78,6 @@ async def _descriptor(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def _answer(scope: Scope, send: Send, body: dict[str, Any], *, status: int = 200) -> None:
-    if scope["type"] != "http":
-        raise NotFound("no WebSocket is offered here")
     if scope["method"] not in ("GET", "HEAD"):
         await send_error(send, PostroomError("this is read with GET", code="method_not_allowed"))
         return

@@ -20,6 +20,8 @@ from postroom import limits
 from postroom.errors import InUse, Invalid
 from postroom.interfaces.http.hosts import bracketed
 from postroom.interfaces.http.protocol import BoundedProtocol, Bounds
+from postroom.interfaces.http.websocket import BoundedSocket
+from postroom.limits import SOCKET_PING_S
 
 _BACKLOG = 1024
 _LOOKS = 4  # times per shortest deadline that deadlines are looked at
@@ -73,6 +75,10 @@ class HttpServer:
             uvicorn.Config(
                 app,
                 http=protocol,
+                ws=BoundedSocket,
+                ws_ping_interval=SOCKET_PING_S,
+                ws_ping_timeout=SOCKET_PING_S,
+                ws_per_message_deflate=False,
                 lifespan="off",
                 log_config=None,
                 log_level="critical",

@@ -28,6 +28,7 @@ BODY_CAPS: Mapping[bytes, int] = {b"/v0": limits.HTTP_SEND_BODY_BYTES}
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _DOWNLOADS = b"/dl/"
 _SOCKET_KEYS = (b"api_key", b"auth_token")  # how clients that cannot set headers authenticate a WebSocket
+_FORBIDDEN = 403  # what a refused handshake answers in this contract, also to a bad key
 _LINGER_S = 1.0  # read off what a refused client is still sending, so that it gets to read the answer
 
 log = structlog.get_logger(__name__)
@@ -71,7 +72,7 @@ class Surface:
         state = scope.setdefault("state", {})
         if _is_open(scope):
             return
-        principal = await self._access.authenticate(_token_of(scope))
+        principal = await self._access.authenticate(token_of(scope))
         peer = state.get("peer")
         state["principal"] = peer.identify(principal) if peer is not None else principal
 
@@ -133,7 +134,8 @@ class _Exchange:
         if self._started:
             await self._send({"type": "websocket.close", "code": 1011})
         elif "websocket.http.response" in self._scope.get("extensions", {}):
-            await send_json(_as_denial(self._send), status_of(error)[0], body_of(error), headers_of(error))
+            status = _FORBIDDEN if isinstance(error, Unauthorized) else status_of(error)[0]
+            await send_json(_as_denial(self._send), status, body_of(error), headers_of(error))
         else:
             await self._send({"type": "websocket.close", "code": 1008})
 
@@ -161,7 +163,8 @@ def _is_open(scope: Scope) -> bool:
     return raw in OPEN_PATHS and scope["type"] == "http"
 
 
-def _token_of(scope: Scope) -> str | None:
+def token_of(scope: Scope) -> str | None:
+    """The bearer token of a request, or of a WebSocket also from its query. Raises `Unauthorized` for another scheme."""
     values: list[bytes] = [value for name, value in scope["headers"] if name == b"authorization"]
     if len(values) > 1:
         raise Unauthorized("there is more than one Authorization header", code="invalid_token_type")

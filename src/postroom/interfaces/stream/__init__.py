@@ -1,0 +1,1 @@
+"""The event log as a stream: the WebSocket of the AgentMail API."""
