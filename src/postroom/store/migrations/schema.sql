@@ -237,6 +237,65 @@ CREATE TABLE list_entry (
 
 CREATE VIRTUAL TABLE mail_search USING fts5(scope, from_, recipients, subject, text, cjk, content='', tokenize='unicode61 remove_diacritics 2');
 
+CREATE TABLE mailbox_attachment (
+    id INTEGER NOT NULL, 
+    pod TEXT NOT NULL, 
+    seq BIGINT NOT NULL, 
+    sha TEXT NOT NULL, 
+    blob TEXT NOT NULL, 
+    size BIGINT NOT NULL, 
+    PRIMARY KEY (id)
+);
+
+CREATE INDEX mailbox_attachment_blob ON mailbox_attachment (blob);
+
+CREATE INDEX mailbox_attachment_seq ON mailbox_attachment (seq);
+
+CREATE INDEX mailbox_attachment_sha ON mailbox_attachment (sha);
+
+CREATE TABLE mailbox_participant (
+    id INTEGER NOT NULL, 
+    pod TEXT NOT NULL, 
+    name TEXT NOT NULL, 
+    role TEXT, 
+    is_agent INTEGER NOT NULL, 
+    seen_at BIGINT NOT NULL, 
+    notified BIGINT NOT NULL, 
+    fetched BIGINT NOT NULL, 
+    acknowledged BIGINT NOT NULL, 
+    PRIMARY KEY (id), 
+    CONSTRAINT uq_mailbox_participant_name UNIQUE (pod, name)
+);
+
+CREATE TABLE mailbox_record (
+    seq INTEGER NOT NULL, 
+    pod TEXT NOT NULL, 
+    at BIGINT NOT NULL, 
+    kind TEXT NOT NULL, 
+    sender TEXT, 
+    recipient TEXT, 
+    thread TEXT, 
+    target BIGINT, 
+    idem TEXT, 
+    body BLOB, 
+    state TEXT, 
+    entry_hash BLOB NOT NULL, 
+    link BLOB NOT NULL, 
+    PRIMARY KEY (seq)
+);
+
+CREATE INDEX mailbox_record_from ON mailbox_record (sender, seq) WHERE sender IS NOT NULL;
+
+CREATE UNIQUE INDEX mailbox_record_key ON mailbox_record (idem, sender) WHERE idem IS NOT NULL;
+
+CREATE INDEX mailbox_record_target ON mailbox_record (target, seq) WHERE target IS NOT NULL;
+
+CREATE INDEX mailbox_record_thread ON mailbox_record (thread, seq) WHERE thread IS NOT NULL;
+
+CREATE INDEX mailbox_record_to ON mailbox_record (recipient, seq) WHERE recipient IS NOT NULL;
+
+CREATE VIRTUAL TABLE mailbox_search USING fts5(scope, text, cjk, content='', tokenize='unicode61 remove_diacritics 2');
+
 CREATE TABLE message (
     id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, 
     pod TEXT NOT NULL, 

@@ -40,6 +40,7 @@ def structure(connection: Connection) -> str:
     """The schema as SQL that makes it, one statement per paragraph."""
     rows = connection.execute(
         "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'mail_search_%' "
+        "AND name NOT LIKE 'mailbox_search_%' "
         "ORDER BY tbl_name, type DESC, name"
     ).fetchall()
     return "".join(f"{row[0]};\n\n" for row in rows).replace("\t", "    ")
