@@ -25,7 +25,9 @@ _LABEL: Final = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)")
 _LITERAL: Final = re.compile(r"\[(?:\d{1,3}(?:\.\d{1,3}){3}|IPv6:[0-9A-Fa-f:.]{2,45})\]")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\u0085\u2028\u2029]")
 _SPECIAL: Final = re.compile(r'[()<>\[\]:;@\\,."]')
+_SPECIAL_BUT_DOT: Final = re.compile(r'[()<>\[\]:;@\\,"]')
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+_NAMED: Final = re.compile(r'("(?:[^"\\]|\\.)*+"[ \t]*|[^"<]*+)<(.*)>', re.DOTALL)
 _IN_TEXT: Final = re.compile(r"[^\s<>@\"(),;:]@[^\s<>@\"(),;:]+\.[^\s<>@\"(),;:.]")
 _TOKENS: Final = r'|[<>,;:@()]|\s+|\[[^\]\[\s]{0,100}\]|[^\s<>,;:@()"]+|"'
 _WITH_QUOTES: Final = re.compile(r'"(?:[^"\\]|\\.)*+"' + _TOKENS, re.DOTALL)
@@ -68,22 +70,15 @@ def parse_address(text: str) -> Address:
         raise _bad(text, "it holds a line break or another control character")
     if len(text.encode("utf-8", "replace")) > 998:
         raise _bad(text, "it is too long")
-    display: str | None = None
-    spec = stripped
-    if stripped.endswith(">"):
-        phrase, _, spec = stripped[:-1].rpartition("<")
-        display = _strict_phrase(text, phrase.strip(" \t"))
-    return _strict_spec(text, display, spec)
-
-
-def _strict_phrase(text: str, phrase: str) -> str | None:
+    named = _NAMED.fullmatch(stripped)
+    if named is None:
+        return _strict_spec(text, None, stripped)
+    phrase = named[1].strip(" \t")
     if phrase.startswith('"'):
-        if len(phrase) < 2 or not re.fullmatch(r'"(?:[^"\\]|\\.)*"', phrase):
-            raise _bad(text, "its name is not quoted properly")
-        return _ESCAPE.sub(r"\1", phrase[1:-1]).strip() or None
-    if re.search(r'[()<>\[\]:;@\\,"]', phrase):
+        phrase = _ESCAPE.sub(r"\1", phrase[1:-1]).strip()
+    elif _SPECIAL_BUT_DOT.search(phrase):
         raise _bad(text, "its name holds a character that must stand in quotes")
-    return phrase or None
+    return _strict_spec(text, phrase or None, named[2])
 
 
 def _strict_spec(text: str, display: str | None, spec: str) -> Address:
@@ -196,63 +191,66 @@ def _entry(tokens: list[str]) -> list[Address]:
         return []
     if "<" in tokens:
         start = len(tokens) - 1 - tokens[::-1].index("<")
-        inner = tokens[start + 1 :]
-        if ">" in inner:
-            inner = inner[: inner.index(">")]
-        if inner and inner[0] == "@" and ":" in inner:  # an obsolete source route
-            inner = inner[len(inner) - inner[::-1].index(":") :]
-        found = _specs(inner)
         display = _display(tokens[:start])
-        return [Address(display, local, domain) for local, domain in found[:1]]
+        return [Address(display, local, domain) for local, domain, _ in _specs(_inside_angles(tokens[start + 1 :]))[:1]]
     found = _specs(tokens)
     if len(found) != 1:
-        return [Address(None, local, domain) for local, domain in found]
-    comments = [token[1:-1] for token in tokens if len(token) > 1 and token.startswith("(")]
-    at = tokens.index("@")
-    before = _display(tokens[: _start_of_local(tokens, at)])
-    return [Address(before or _display(comments), *found[0])]
+        return [Address(None, local, domain) for local, domain, _ in found]
+    local, domain, start = found[0]
+    comments = [token[1:-1] for token in tokens if _is_comment(token)]
+    return [Address(_display(tokens[:start]) or _display(comments), local, domain)]
 
 
-def _start_of_local(tokens: Sequence[str], at: int) -> int:
-    """Where the local part that ends before `tokens[at]` begins; blanks around the @ are obsolete but read."""
-    index = at
-    if index > 1 and tokens[index - 1].isspace():
-        return index - 2
-    while index > 0 and _is_word(tokens[index - 1]):
-        index -= 1
-    return index
+def _inside_angles(tokens: list[str]) -> list[str]:
+    """What stands before the closing bracket, without an obsolete source route."""
+    inner = tokens[: tokens.index(">")] if ">" in tokens else tokens
+    if inner and inner[0] == "@" and ":" in inner:
+        return inner[len(inner) - inner[::-1].index(":") :]
+    return inner
 
 
-def _is_word(token: str) -> bool:
-    return not (token.isspace() or token in "<>,;:@()" or (token.startswith("(") and token.endswith(")")))
-
-
-def _specs(tokens: Sequence[str]) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
-    last_end = 0
+def _specs(tokens: Sequence[str]) -> list[tuple[str, str, int]]:
+    """Each `local@domain` with the place where it begins. One that holds a second @ is no address."""
+    found: list[tuple[str, str, int]] = []
+    end = 0
     for at, token in enumerate(tokens):
-        if token != "@" or at < last_end:
+        if token != "@" or at < end:
             continue
-        local = "".join(tokens[_start_of_local(tokens, at) : at]).strip()
-        end = at + 2 if at + 1 < len(tokens) and tokens[at + 1].isspace() else at + 1
-        first = end
-        while end < len(tokens) and _is_word(tokens[end]):
+        start, end = _reach(tokens, at, end)
+        local = "".join(tokens[start:at]).strip()
+        domain = "".join(tokens[at + 1 : end]).strip().rstrip(".")
+        if end < len(tokens) and tokens[end] == "@":
             end += 1
-        domain = "".join(tokens[first:end]).rstrip(".'").strip()
-        last_end = end
-        doubled = end < len(tokens) and tokens[end] == "@"
-        if local and domain and not doubled and (found or at == tokens.index("@") or local):
-            found.append((_plain_local(local.lstrip("'") if domain != local else local), domain))
-        if doubled:
-            last_end = end + 1
+        elif local and domain:
+            found.append((_plain_local(local), domain, start))
     return found
 
 
+def _reach(tokens: Sequence[str], at: int, floor: int) -> tuple[int, int]:
+    """Where the address around the @ at `at` begins and ends; blanks beside the @ are obsolete but read."""
+    start = at - 1 if at and tokens[at - 1].isspace() else at
+    lowest = max(start - 1, floor) if start < at else floor
+    while start > lowest and _is_word(tokens[start - 1]):
+        start -= 1
+    end = at + 2 if at + 1 < len(tokens) and tokens[at + 1].isspace() else at + 1
+    while end < len(tokens) and _is_word(tokens[end]):
+        end += 1
+    return start, end
+
+
+def _is_word(token: str) -> bool:
+    return not (token.isspace() or token in "<>,;:@()" or _is_comment(token))
+
+
+def _is_comment(token: str) -> bool:
+    return len(token) > 1 and token.startswith("(") and token.endswith(")")
+
+
 def _display(tokens: Sequence[str]) -> str | None:
+    """The words of a name: comments left out, quotes undone, a stray quote dropped."""
     pieces = [
         _ESCAPE.sub(r"\1", token[1:-1]) if len(token) > 1 and token[0] == token[-1] == '"' else token
         for token in tokens
-        if not (len(token) > 1 and token.startswith("(") and token.endswith(")"))
+        if token != '"' and not _is_comment(token)
     ]
-    text = decode_words("".join(pieces)).strip().strip('"').strip()
-    return text or None
+    return decode_words("".join(pieces)).strip() or None

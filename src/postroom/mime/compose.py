@@ -168,6 +168,8 @@ def _attachment(item: AttachmentData) -> bytes:
     if media_type.startswith(("message/", "multipart/")) and not as_it_is:
         media_type, parameters = "application/octet-stream", ""  # RFC 2046 §5.2.1 forbids base64 for these
     disposition = item.content_disposition or ("inline" if item.content_id else "attachment")
+    if media_type in {"text/plain", "text/html"} and not filename:
+        disposition = "attachment"  # shown inline and without a name it would be the mail's own text
     head = f"Content-Type: {media_type}{parameters}{parameter('name', filename) if filename else ''}{CRLF}"
     head += f"Content-Transfer-Encoding: {'7bit' if as_it_is else 'base64'}{CRLF}"
     head += f"Content-Disposition: {disposition}{parameter('filename', filename) if filename else ''}{CRLF}"
