@@ -17,7 +17,6 @@ import base64
 import hmac
 import math
 import secrets
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -35,6 +34,7 @@ _SET_MEMORY: Final = 16 << 20  # bytes of automaton states, kept across calls; R
 _NARROW = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 _WIDE_WORD = re2.compile("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]{4}")
 _ASCII_BLANKS = bytes(code for code in range(0x80) if code <= 0x20 or code == 0x7F)
+_CONTINUATIONS = bytes(range(0x80, 0xC0))  # UTF-8 bytes that begin no character
 _BLANKS = re2.compile(
     r"[\p{Z}\p{C}\x{34f}\x{115f}\x{1160}\x{180b}-\x{180f}\x{2800}\x{3164}\x{fe00}-\x{fe0f}\x{ffa0}\x{e0100}-\x{e01ef}]"
 )
@@ -71,7 +71,7 @@ class Redactor:
         if _WIDE_WORD.search(data):
             text = text.translate(_NARROW)
             data = text.encode("utf-8", "surrogatepass")
-        found = _to_characters(text, data, [*self._find_own(data), *_rule_set(compact=False).find(data)])
+        found = _to_characters(data, [*self._find_own(data), *_rule_set(compact=False).find(data)])
         return _merge([*found, *self._find_split(text, data)])
 
     def redact(self, text: str) -> tuple[str, int]:
@@ -102,7 +102,7 @@ class Redactor:
             return
         stays = {char: _squeeze(char.encode("utf-8", "surrogatepass")) != b"" for char in set(text)}
         places = [at for at, char in enumerate(text) if stays[char]]
-        for span in _to_characters("".join(text[at] for at in places), squeezed, found):
+        for span in _to_characters(squeezed, found):
             start, end = places[span.start], places[span.end - 1] + 1
             begins_a_word = start == 0 or not (text[start - 1].isalnum() or text[start - 1] in "_-")
             if end - start > span.end - span.start and (begins_a_word or span.kind == OWN):
@@ -175,14 +175,14 @@ def _squeeze(data: bytes) -> bytes:
     return squeezed if squeezed.isascii() else _BLANKS.sub(b"", squeezed)
 
 
-def _to_characters(text: str, data: bytes, spans: Iterable[Span]) -> list[Span]:
+def _to_characters(data: bytes, spans: Iterable[Span]) -> list[Span]:
+    """Spans of UTF-8 `data`, given in bytes, in characters."""
     found = list(spans)
-    if not found or len(text) == len(data):
-        return found
-    starts = [0]
-    for char in text:
-        starts.append(starts[-1] + len(char.encode("utf-8", "surrogatepass")))
-    return [Span(bisect_right(starts, each.start) - 1, bisect_right(starts, each.end - 1), each.kind) for each in found]
+    at, characters, place = 0, 0, {}
+    for edge in sorted({edge for span in found for edge in (span.start, span.end)}):
+        characters += len(data[at:edge].translate(None, _CONTINUATIONS))
+        at, place[edge] = edge, characters
+    return [Span(place[span.start], place[span.end], span.kind) for span in found]
 
 
 def _merge(spans: Iterable[Span]) -> list[Span]:

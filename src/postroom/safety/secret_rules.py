@@ -25,10 +25,11 @@ class Rule:
 
 
 _W, _A, _X, _B = "[A-Za-z0-9_-]", "[A-Za-z0-9]", "[a-f0-9]", "[A-Za-z0-9+/]"
-_WORDS = "[A-Za-z]*(?:[-_][A-Za-z]*)*"  # `sk-learn-from-examples`
+_WORDS = "[a-z]{1,15}(?:[-_][a-z]{1,15})*"  # `sk-learn-from-examples`: hardly a word is longer
 _END = "[.,;:!?)]*"
-_NOT_ASSIGNED = r"https?:.*|mailto:.*|[$%{<\[(*#].*|[x*.•_-]{4,}.*|.*(?:example|changeme|placeholder|redacted|your[_-]|\.\.\.).*"
-_A_WORD = f"{_NOT_ASSIGNED}|[a-z]+{_END}"
+_NO_VALUE = r"https?:.*|mailto:.*|[$%{<\[(*#].*|[x*.•_-]{4,}.*|.*(?:example|changeme|placeholder|redacted|your[_-]|\.\.\.).*"
+_NO_CODE_VALUE = f"{_NO_VALUE}|(?:true|false|null|none|undefined|required|optional|string|hidden|password){_END}"
+_A_WORD = f"{_NO_VALUE}|[a-z]{{1,15}}{_END}|[0-9 -]{{4,10}}{_END}"  # or the number of a confirmation mail
 
 _GAP = r"(?:[\s>]|\\[nrt])*"  # line ends as they are, quoted, or escaped inside JSON
 _PEM = (  # to its end line, or as far as lines of it go
@@ -50,25 +51,32 @@ def _named(kind: str, name: str, value: str) -> Rule:
     return Rule(kind=kind, pattern=pattern)
 
 
-def _assigned(names: str, value: str, *, refuse: str) -> Rule:
+def _assigned(names: str, sign: str, value: str, refuse: str, *, before: str = r"\b") -> Rule:
     """Whatever is assigned to a word that says it is secret."""
-    pattern = rf"(?i:\b(?:[a-z0-9]{{1,20}}[_-])?(?:{names})[\"'`*]?\s{{0,3}}(?::=|=>|=|:)\s{{0,3}})[\"'`*]?({value})"
+    pattern = rf"(?i:{before}(?:[a-z0-9]{{1,20}}[_-]){{0,3}}(?:{names})[\"'`*]{{0,2}}{sign})[\"'`*]{{0,2}}({value})"
     return Rule(kind="assigned-secret", pattern=pattern, refuse=refuse)
+
+
+_SECRET_NAMES = (
+    r"api[_-]?key|access[_-]?key|secret[_-]?key|client[_-]?secret|(?:auth|access|refresh)[_-]?token|token|secret|authorization"
+)
+_PASSWORD_NAMES = r"pass(?:word|wd|phrase)?|pwd|passwort|contrase\xc3\xb1a|mot de passe"
+# A link's own `token=` is not among them: it is what a confirmation mail is sent for.
+_IN_CODE, _IN_TEXT = r"\s?(?::=|=>|=)\s?", r"\s{0,3}:\s{0,3}"
 
 
 RULES: Final[tuple[Rule, ...]] = (
     # Ours, and what stands in mail rather than in code.
     _token("postroom-key", "am_key_", f"{_X}{{32}}_{_X}{{48}}"),
     _token("agentmail-key", "am_", f"(?:{_A}{{2,24}}_)?{_A}{{20,}}", entropy=3.0),
-    _assigned(
-        r"api[_-]?key|access[_-]?key|secret[_-]?key|client[_-]?secret|auth[_-]?token|access[_-]?token|token|secret",
-        r"[^\s\"'`<>,;&|*]{8,}",
-        refuse=_A_WORD,
-    ),
-    _assigned(r"pass(?:word|wd|phrase)|pwd|passwort|contrase\xc3\xb1a|mot de passe", r"[^\s\"'`<>]{6,}", refuse=_A_WORD),
+    _assigned(_SECRET_NAMES, _IN_CODE, r"[^\s\"'`<>,;&|*]{8,}", _NO_CODE_VALUE, before="(?:^|[^?&;a-z0-9_-])"),
+    _assigned("access_token|api_?key|client_secret|secret", "=", r"[^\s\"'`<>,;&|*]{8,}", _NO_CODE_VALUE, before="[?&;]"),
+    _assigned(_SECRET_NAMES, _IN_TEXT, r"[^\s\"'`<>,;&|*]{8,}", _A_WORD),
+    _assigned(_PASSWORD_NAMES, _IN_CODE, r"[^\s\"'`<>&]{6,}", _NO_CODE_VALUE),
+    _assigned(_PASSWORD_NAMES, _IN_TEXT, r"[^\s\"'`<>]{6,}", _A_WORD),
     Rule(
         kind="password",
-        pattern=r"(?i:\b(?:password|passphrase|passcode|passwort)\b[a-z ]{0,30}?\s(?:is|are|ist|to)\s{1,3})[\"'`*]?([^\s\"'`<>]{6,})",
+        pattern=r"(?i:\b(?:password|passphrase|passwort)\b[a-z ]{0,30}?\s(?:is|are|ist|to):?\s{1,3})[\"'`*]{0,2}([^\s\"'`<>]{6,})",
         refuse=rf"{_A_WORD}|[a-z]+(?:[-'/][a-z]+)+{_END}|[^0-9]*{_END}",
     ),
     Rule(
@@ -88,7 +96,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _token("otp-secret", r"otpauth(?:-migration)?://", r"[^\s\"'<>]{8,}"),
     Rule(kind="private-key", pattern=_PEM),
     _token("age-key", "AGE-SECRET-KEY-1", "[A-Z0-9]{58}"),
-    _token("jwt", "eyJ", rf"{_W}{{14,}}(?:\.{_W}{{4,}}){{1,4}}"),
+    Rule(kind="jwt", pattern=rf"(?:^|[^A-Za-z0-9+/_-])(eyJ{_W}{{17,}}(?:\.{_W}{{4,}}){{0,4}})"),  # not inside longer base64
     # Models.
     _token("openai-key", "sk-(?:proj|svcacct|admin|None)-", f"{_W}{{20,}}"),
     _token("anthropic-key", "sk-ant-", rf"[a-z]{{2,8}}\d{{2}}-{_W}{{20,}}"),

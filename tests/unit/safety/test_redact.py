@@ -60,6 +60,39 @@ def test_full_width_letters_hide_nothing() -> None:
     assert redacted.endswith("] です")
 
 
+# What the reference mailbox hides at ingest (B14), at the least length it says, and what people write.
+SHAPES = [
+    ("sk-", "abcdefghijklmnop"),
+    ("Bearer ", "abcdefghijklmnop"),
+    ("bearer ", "ABCDEFGH12345678"),
+    ("api_key=", "abcdefgh"),
+    ("api-key: ", "abcdefgh1"),
+    ('"access_token":"', "abcd1234"),
+    ("X-Api-Key: ", "abcd1234efgh"),
+    ("token: ", "supersecretvalue"),
+    ("secret=", "correcthorse"),
+    ("password=", "hunterhunter"),
+    ("Password : ", "Hunter-22"),
+    ("authorization: ", "abcdefgh12345678"),
+    ("AWS_SECRET_ACCESS_KEY=", "Ab1/" * 10),
+    ("https://example.com/?x=1&api_key=", "abcd1234efgh"),
+    ("Server=db;Password=", "S3cret!pw"),
+    ("The **password**: `", "Tr0ub4dor&3"),
+    ("Your new password is: ", "Hunter-22"),
+    ("eyJ", "hbGciOiJIUzI1NiIsInR5"),
+]
+
+
+@pytest.mark.parametrize(("label", "value"), SHAPES)
+def test_a_value_said_to_be_secret_is_redacted_and_its_label_stays(label: str, value: str) -> None:
+    redacted, count = Redactor().redact(f"see {label}{value}\nbye")
+    assert count == 1
+    assert value not in redacted
+    kept = "" if label in ("sk-", "eyJ") else label
+    assert redacted.startswith(f"see {kept}[redacted:")
+    assert redacted.endswith("\nbye")
+
+
 NO_SECRETS = [
     "The password is required to log in. Your password has expired, please reset it.",
     "Passwords are changed every month; the secret: patience.",
@@ -80,6 +113,8 @@ NO_SECRETS = [
     "basic authorization is described in chapter two",
     "am_i_the_only_one_who_thinks_this_is_too_long_a_name",
     "The CIO and the npm_package re_export AC unit key-value pairs",
+    "Confirm: https://example.com/confirm?token=abcdef123456&login_token=x1y2z3a4b5c6&amp;token=q1w2e3r4t5",
+    "Your token: 482913. Your password is 482913. Passcode: 48 29 13",
     "What is the secret? Token: none. Password:\n\nSincerely",
 ]
 
