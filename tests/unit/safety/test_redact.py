@@ -9,6 +9,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from postroom.safety.redact import OWN, Redactor, Span
 from postroom.safety.secret_rules import RULES
@@ -195,6 +197,23 @@ def test_spans_are_counted_in_characters_of_the_text() -> None:
     _, secret = FORMATS["github personal"]()
     text = f"😀é日 {secret} \ud800"
     assert [text[span.start : span.end] for span in Redactor().find(text)] == [secret]
+
+
+_PIECES = st.sampled_from(
+    ["password: ", "token=", "ghp_", "a1B2" * 9, " ", "\u200b", "é", "日", "😀", "\ud800", "sk-", "x" * 20, '"', "://a:bcd1@e"]
+)
+
+
+@given(st.lists(st.one_of(_PIECES, st.text(max_size=8)), max_size=20).map("".join))
+def test_for_any_text_spans_are_in_order_apart_and_inside_it(text: str) -> None:
+    redactor = Redactor(["correct-horse"])
+    spans = redactor.find(text)
+    edges = [edge for span in spans for edge in (span.start, span.end)]
+    assert edges == sorted(edges)
+    assert all(0 <= span.start < span.end <= len(text) for span in spans)
+    redacted, count = redactor.redact(text)
+    assert count == len(spans)
+    assert redacted.count("[redacted:") >= count
 
 
 HOSTILE = {

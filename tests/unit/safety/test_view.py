@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fence_oracle import assert_closes_once, spellings
 from postroom.model.mail import Attachment, Finding, Message, Thread
@@ -291,6 +293,22 @@ def check_injection(subject: str, body: str) -> None:
     assert_closes_once(block, fence.nonce)
     assert "](" not in view.text
     assert "![" not in view.text
+
+
+_ANY = st.one_of(
+    st.text(max_size=40),
+    st.sampled_from([*spellings("email-content").values(), "![a](b)", '"x" <a@b.c>', "a@b.c", "\r\nfrom: z"]),
+)
+
+
+@given(_ANY, _ANY, _ANY, _ANY, st.integers(-1, 60))
+def test_for_any_message_the_view_is_one_fenced_block(body: str, subject: str, sender: str, name: str, most: int) -> None:
+    fence = Fence()
+    files = (Attachment(attachment_id=name, size=1, filename=name, content_type=subject),)
+    odd = message(text=body, subject=subject, from_=sender, to=(name,), reply_to=(sender,), message_id=name, attachments=files)
+    text, view = render_message(fence, odd, max_chars=most, redactor=Redactor())
+    assert_closes_once(text[text.index("<email-content ") :], fence.nonce)
+    assert view.truncated is (view.dropped_chars > 0)
 
 
 @pytest.mark.parametrize(
