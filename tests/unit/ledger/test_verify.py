@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import get_args
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -9,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from postroom.ledger.canonical import canonical
 from postroom.ledger.chain import GENESIS, Link, entry_hash, extend, hash_canonical, next_link
 from postroom.ledger.checkpoint import Checkpoint, from_line, is_genuine, sign
-from postroom.ledger.verify import Entry, Fault, verify
+from postroom.ledger.verify import Entry, Fault, Tampering, verify
 
 KEY, LOG = b"k" * 32, "house"
 SIGNER = Ed25519PrivateKey.from_private_bytes(b"s" * 32)
@@ -178,3 +180,8 @@ def test_a_checkpoint_survives_its_line() -> None:
 def test_a_line_that_is_no_checkpoint_is_said_to_be_none(line: str) -> None:
     with pytest.raises(ValueError, match="not a checkpoint"):
         from_line(line)
+
+
+def test_the_page_names_every_kind_of_tampering() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "ledger.md").read_text()
+    assert all(f"`{kind}`" in page for kind in get_args(Tampering))
