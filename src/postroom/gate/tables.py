@@ -1,4 +1,4 @@
-"""The gate's tables: `outgoing` (one row per mail that wanted to leave), its audit, and the read log.
+"""The gate's tables: `outgoing` (one row per mail that wanted to leave), its audit, whom agents asked to write to, and the read log.
 
 `outgoing` holds the whole frozen mail (its bytes as a blob) and all that an approver is shown, so
 nothing has to be looked up again later. `gate_audit` only grows; each row carries the hash of the
@@ -53,6 +53,15 @@ outgoing = Table(
     Index("ix_outgoing_content", "submitter", "content"),
 )
 
+asked_recipient = Table(
+    "asked_recipient",
+    metadata,
+    Column("agent_id", Text, primary_key=True),
+    Column("address", Text, primary_key=True),
+    Column("first_at", BigInteger, nullable=False),  # when the agent first asked to write to it
+    Index("ix_asked_recipient_first", "agent_id", "first_at"),
+)
+
 gate_audit = Table(
     "gate_audit",
     metadata,
@@ -75,6 +84,7 @@ read_log = Table(
     Column("session_id", Text),
     Column("ref", Text, nullable=False),
     Column("at", BigInteger, nullable=False),
+    Column("cleared_at", BigInteger),  # when the owner said it no longer matters
     Index("ix_read_log_agent", "agent_id", "at"),
     Index("ix_read_log_ref", "agent_id", "ref"),
 )

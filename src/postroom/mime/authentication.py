@@ -18,12 +18,15 @@ from postroom.model.mail import Authentication
 
 Method: TypeAlias = Literal["spf", "dkim"]
 
-_RESULTS: Final = frozenset(["none", "pass", "fail", "softfail", "neutral", "policy", "temperror", "permerror", "hardfail", "bestguesspass"])
+_RESULTS: Final = frozenset(
+    ["none", "pass", "fail", "softfail", "neutral", "policy", "temperror", "permerror", "hardfail", "bestguesspass"]
+)
 _COMMENT: Final = re.compile(r'("(?:[^"\\]|\\.)*")|\((?:[^()\\]|\\.)*\)')
-_SPLIT: Final = re.compile(r';(?=(?:[^"]*"[^"]*")*[^"]*\Z)')
+_PIECE: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[^";]+|[";]')
 _PAIR: Final = re.compile(r'([A-Za-z0-9_.-]+)(?:\s*/\s*\d+)?\s*=\s*("(?:[^"\\]|\\.)*"|[^\s;]+)')
 _NESTED: Final = 10
-_VALUE_CHARS: Final = 16_384
+_VALUE_CHARS: Final = 4096
+_FIELDS: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +91,9 @@ def believe(author: str, claims: Sequence[Claim], by: str) -> Authentication:
     return Authentication(**{**_fields(found), "by": by, "dmarc": result, "aligned": aligned, "policy": request.lower()})
 
 
-def read_results(values: Iterable[str], authserv_id: str) -> tuple[Claim, ...]:
+def read_results(values: Sequence[str], authserv_id: str) -> tuple[Claim, ...]:
     """The results in those Authentication-Results fields that carry `authserv_id`; anything malformed is left out."""
-    return tuple(claim for value in values if authserv_of(value) == authserv_id.lower() for claim in _claims(value))
+    return tuple(claim for value in values[:_FIELDS] if authserv_of(value) == authserv_id.lower() for claim in _claims(value))
 
 
 def authserv_of(value: str) -> str:
@@ -143,13 +146,24 @@ def _best(results: Iterable[str]) -> str:
 
 
 def _claims(value: str) -> Iterable[Claim]:
-    for part in _SPLIT.split(_bare(value))[1:]:
+    for part in _parts(_bare(value))[1:]:
         pairs = _PAIR.findall(part)
         if not pairs or pairs[0][1].lower() not in _RESULTS:
             continue
         method, result = pairs[0][0].lower(), pairs[0][1].lower()
         properties = {name.lower(): text.strip('"') for name, text in pairs[1:]}
         yield Claim(method=method, result="fail" if result == "hardfail" else result, properties=properties)
+
+
+def _parts(value: str) -> list[str]:
+    """What stands between semicolons outside quotes."""
+    parts = [""]
+    for piece in _PIECE.findall(value):
+        if piece == ";":
+            parts.append("")
+        else:
+            parts[-1] += piece
+    return parts
 
 
 def _proofs(claim: Claim) -> Iterable[Proof]:

@@ -63,10 +63,38 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Authentication:
+    """Is the address in From genuine? Results are RFC 8601's words; `policy` is what its domain asks for on failure.
+
+    `aligned`: SPF or DKIM passed for the domain in From. `by` names the server whose word this is.
+    """
+
+    by: str = "postroom"
+    spf: str = "none"
+    dkim: str = "none"
+    dmarc: str = "none"
+    arc: str = "none"
+    aligned: bool = False
+    policy: str = ""
+    reason: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """True when the address is proved."""
+        return self.aligned and self.dmarc not in ("fail", "permerror")
+
+    @property
+    def failed(self) -> bool:
+        """True when its domain wants mail like this kept away."""
+        return self.dmarc == "fail" and self.policy in ("quarantine", "reject")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """One mail in one inbox. Rows of a list carry no bodies (`text`, `html`, `extracted_*` are None).
 
     `text_source` says where `text` came from: `plain`, `html` (visible text of an HTML-only mail) or `none`.
+    `authentication` is None for mail nobody checked: sent, local, or arrived while checks were off.
     """
 
     inbox_id: str
@@ -93,6 +121,7 @@ class Message:
     size: int = 0
     findings: tuple[Finding, ...] = ()
     highlights: Mapping[str, tuple[str, ...]] | None = None
+    authentication: Authentication | None = None
     created_at: int = 0
     updated_at: int = 0
 

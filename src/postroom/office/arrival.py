@@ -37,10 +37,11 @@ class Queued:
     size: int
     attempts: int
     received_at: int
+    peer: str = ""
 
 
 def queued(row: tuple[Any, ...]) -> Queued:
-    """From the columns id, blob, mail_from, rcpt_to, origin, size, attempts, received_at."""
+    """From the columns id, blob, mail_from, rcpt_to, origin, size, attempts, received_at, peer."""
     return Queued(
         key=row[0],
         blob=row[1],
@@ -50,6 +51,7 @@ def queued(row: tuple[Any, ...]) -> Queued:
         size=row[5],
         attempts=row[6],
         received_at=row[7],
+        peer=row[8],
     )
 
 

@@ -19,7 +19,7 @@ from postroom.mime.bounce import Bounce, Complaint, read_report
 from postroom.mime.parse import Parsed, parse, scan_from
 from postroom.mime.reply import new_text
 from postroom.mime.threading import message_ids, thread_candidates
-from postroom.model.mail import Finding
+from postroom.model.mail import Authentication, Finding
 from postroom.safety.visible import visible_text
 
 _UNPARSEABLE: Final = "unparseable"
@@ -39,12 +39,16 @@ class AttachmentFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """Everything stored about a mail's content. Addresses are `Name <user@domain>`, `sha` is of the raw bytes."""
+    """Everything stored about a mail's content. Addresses are `Name <user@domain>`, `sha` is of the raw bytes.
+
+    `author_domain` is that of the address in From, "" when there is not exactly one.
+    """
 
     sha: str
     size: int
     from_: str = ""
     sender_address: str = ""
+    author_domain: str = ""
     to: tuple[str, ...] = ()
     cc: tuple[str, ...] = ()
     bcc: tuple[str, ...] = ()
@@ -64,6 +68,7 @@ class Content:
     attachments: tuple[AttachmentFacts, ...] = ()
     findings: tuple[Finding, ...] = ()
     report: Bounce | Complaint | None = None
+    authentication: Authentication | None = None
 
 
 def read_content(raw: bytes) -> Content:
@@ -76,6 +81,7 @@ def read_content(raw: bytes) -> Content:
         size=len(raw),
         from_=sender.formatted if sender else _header(parsed, "from")[:STRUCTURED_HEADER_BYTES],
         sender_address=sender.addr.lower() if sender else "",
+        author_domain=_author_domain(parsed),
         to=_formatted(parsed.to),
         cc=_formatted(parsed.cc),
         bcc=_formatted(parsed.bcc),
@@ -147,6 +153,12 @@ def _sender_findings(parsed: Parsed, sender: Address | None) -> Iterable[Finding
         yield Finding(code="display_name_is_address")
     if parsed.marks:
         yield Finding(code="automatic", detail=", ".join(parsed.marks))
+
+
+def _author_domain(parsed: Parsed) -> str:
+    """RFC 7489 §6.6.1 leaves several authors to us: none of them is believed."""
+    only = parsed.from_[0] if parsed.from_count == len(parsed.from_) == 1 else None
+    return only.canonical.rpartition("@")[2] if only else ""
 
 
 def _formatted(addresses: Iterable[Address]) -> tuple[str, ...]:

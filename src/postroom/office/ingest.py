@@ -22,6 +22,7 @@ from postroom.errors import NotFound, StorageFailure
 from postroom.limits import BLOB_INLINE_BYTES, INGEST_ATTEMPTS
 from postroom.office import tables as t
 from postroom.office.arrival import Queued, deliver, queued
+from postroom.office.authenticate import AT_ONCE, Authenticator
 from postroom.office.content import Content, bare_content
 from postroom.office.parsing import ContentReader
 from postroom.office.rows import key_list
@@ -46,6 +47,7 @@ _QUEUED = (
         t.intake.c.size,
         t.intake.c.attempts,
         t.intake.c.received_at,
+        t.intake.c.peer,
     )
     .order_by(t.intake.c.attempts, t.intake.c.id)
     .limit(bindparam("most"))
@@ -58,12 +60,23 @@ log = structlog.get_logger("postroom.office")
 
 
 class Ingest:
-    """Takes mail off the intake queue until told to stop. `busy` says whether mail is coming in right now."""
+    """Takes mail off the intake queue until told to stop. `busy` says whether mail is coming in right now.
 
-    def __init__(self, store: Store, reader: ContentReader, *, busy: Callable[[], bool] = lambda: False) -> None:
+    With an `authenticator` that works, who sent each mail from outside is looked into, several mails at once.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        reader: ContentReader,
+        *,
+        busy: Callable[[], bool] = lambda: False,
+        authenticator: Authenticator | None = None,
+    ) -> None:
         self._store = store
         self._reader = reader
         self._busy = busy
+        self._authenticator = authenticator if authenticator is not None and authenticator.works else None
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
@@ -126,7 +139,14 @@ class Ingest:
         return len(mails)
 
     async def _read_all(self, mails: Sequence[Queued]) -> list[tuple[Queued, Content]]:
-        return [(mail, content) for mail in mails if (content := await self._read(mail)) is not None]
+        if self._authenticator is None:
+            return [(mail, content) for mail in mails if (content := await self._read(mail)) is not None]
+        done: list[tuple[Queued, Content]] = []
+        for start in range(0, len(mails), AT_ONCE):
+            some = mails[start : start + AT_ONCE]
+            read = await asyncio.gather(*(self._read(mail) for mail in some))
+            done += [(mail, content) for mail, content in zip(some, read, strict=True) if content is not None]
+        return done
 
     async def _read(self, mail: Queued) -> Content | None:
         """The mail's content; None when it failed and has attempts left."""
@@ -142,8 +162,13 @@ class Ingest:
                     return None
             else:
                 await asyncio.sleep(0)  # others use the loop between two mails
-                return content
-        return bare_content(raw)
+                return await self._authenticated(mail, raw, content)
+        return await self._authenticated(mail, raw, bare_content(raw))
+
+    async def _authenticated(self, mail: Queued, raw: bytes, content: Content) -> Content:
+        if self._authenticator is None or mail.origin == "local":
+            return content
+        return await self._authenticator.authenticate(raw, content, mail_from=mail.mail_from, peer=mail.peer)
 
     async def _raw(self, mail: Queued) -> bytes | None:
         """The bytes as they came; None when the disk lost them: such a mail stays in the queue for a person."""
@@ -189,7 +214,7 @@ def _take(tx: Tx, rows: Sequence[tuple[Any, ...]]) -> list[Queued]:
 
 
 def _counted(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    return (*row[:6], row[6] + 1, row[7])
+    return (*row[:6], row[6] + 1, *row[7:])
 
 
 def _deliver_all(tx: Tx, store: Store, read: Sequence[tuple[Queued, Content]]) -> None:

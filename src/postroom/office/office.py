@@ -12,6 +12,7 @@ from typing import Any
 
 from postroom.clock import Clock
 from postroom.config import Config
+from postroom.office.authenticate import Authenticator
 from postroom.office.ingest import Ingest
 from postroom.office.intake import Intake
 from postroom.office.mail import OfficeMail
@@ -20,18 +21,23 @@ from postroom.office.parsing import SplitReader
 from postroom.office.schedule import Schedule
 from postroom.office.sender import OfficeSender
 from postroom.store.engine import Store
+from postroom.wires.dns import Lookup
 
 
 class Office:
-    """`mail` for everybody, `sender` for the gate alone, `intake` for the SMTP door."""
+    """`mail` for everybody, `sender` for the gate alone, `intake` for the SMTP door.
 
-    def __init__(self, store: Store, config: Config, relay: Carrier | None) -> None:
+    `resolver` answers DNS questions about senders in place of the configured one.
+    """
+
+    def __init__(self, store: Store, config: Config, relay: Carrier | None, *, resolver: Lookup | None = None) -> None:
         self._store = store
         self._reader = SplitReader()
         self.mail = OfficeMail(store, config)
         self.sender = OfficeSender(store, config, self._reader, relay=relay is not None)
         self.intake = Intake(store, config)
-        self.ingest = Ingest(store, self._reader, busy=lambda: self.intake.busy)
+        authenticator = Authenticator(config.inbound, config.office.domains[0], resolver)
+        self.ingest = Ingest(store, self._reader, busy=lambda: self.intake.busy, authenticator=authenticator)
         self.outbox = Outbox(store, relay)
         self.schedule = Schedule(store)
         self.intake.on_mail(self.ingest.wake)

@@ -106,6 +106,7 @@ message = Table(
     _text("mail_from"),
     _number("created_at"),
     _number("updated_at"),
+    _text("authentication", null=True),  # JSON: who vouched for the sender; NULL: nobody was asked
     UniqueConstraint("inbox", "public_id", name="uq_message_public_id"),
     UniqueConstraint("outgoing_id", name="uq_message_outgoing_id"),
     Index("ix_message_inbox", "inbox", "timestamp", "id"),
@@ -248,6 +249,15 @@ outbox = Table(
     UniqueConstraint("outgoing_id", name="uq_outbox_outgoing_id"),
     Index("ix_outbox_due", "state", "next_at"),
     Index("ix_outbox_blob", "blob"),
+)
+
+correspondent = Table(
+    "correspondent",
+    metadata,
+    Column("pod", Text, primary_key=True),
+    Column("address", Text, primary_key=True),
+    _number("wrote_at", null=True),  # when the house last wrote to it
+    _number("proved_at", null=True),  # when mail from it last came with proof
 )
 
 list_entry = Table(

@@ -47,6 +47,15 @@ CREATE TABLE api_key (
 
 CREATE INDEX ix_api_key_agent ON api_key (agent_id);
 
+CREATE TABLE asked_recipient (
+    agent_id TEXT NOT NULL, 
+    address TEXT NOT NULL, 
+    first_at BIGINT NOT NULL, 
+    PRIMARY KEY (agent_id, address)
+);
+
+CREATE INDEX ix_asked_recipient_first ON asked_recipient (agent_id, first_at);
+
 CREATE TABLE attachment (
     id INTEGER NOT NULL, 
     pod TEXT NOT NULL, 
@@ -73,6 +82,14 @@ CREATE TABLE blob (
     data BLOB, 
     PRIMARY KEY (id), 
     UNIQUE (sha)
+);
+
+CREATE TABLE correspondent (
+    pod TEXT NOT NULL, 
+    address TEXT NOT NULL, 
+    wrote_at BIGINT, 
+    proved_at BIGINT, 
+    PRIMARY KEY (pod, address)
 );
 
 CREATE TABLE cursor (
@@ -330,7 +347,7 @@ CREATE TABLE message (
     size BIGINT NOT NULL, 
     mail_from TEXT NOT NULL, 
     created_at BIGINT NOT NULL, 
-    updated_at BIGINT NOT NULL, 
+    updated_at BIGINT NOT NULL, authentication TEXT, 
     CONSTRAINT uq_message_outgoing_id UNIQUE (outgoing_id), 
     CONSTRAINT uq_message_public_id UNIQUE (inbox, public_id)
 );
@@ -447,7 +464,7 @@ CREATE TABLE read_log (
     agent_id TEXT NOT NULL, 
     session_id TEXT, 
     ref TEXT NOT NULL, 
-    at BIGINT NOT NULL, 
+    at BIGINT NOT NULL, cleared_at BIGINT, 
     PRIMARY KEY (id)
 );
 
