@@ -15,10 +15,9 @@ from postroom.interfaces.http.hosts import Names
 from postroom.interfaces.http.server import Listener
 from postroom.interfaces.http.surface import Surface, token_of
 from postroom.interfaces.mcp.app import McpDoor, mcp_app
-from postroom.interfaces.rest.frames import Frames
-from postroom.interfaces.stream.socket import SocketDoor
 from postroom.model.principal import Principal
 from postroom.tools.email import EmailTools
+from postroom.tools.reader import ReaderTools
 
 
 def email_tools(house: House) -> EmailTools:
@@ -26,7 +25,12 @@ def email_tools(house: House) -> EmailTools:
     return EmailTools(house.office.mail, house.gate, house.config, redactor=house.redactor, clock=house.store.clock)
 
 
-def http_app(house: House, listener: Listener, mcp: McpDoor, socket: SocketDoor) -> ASGIApp:
+def reader_tools(house: House) -> ReaderTools:
+    """The tool over this house's reader."""
+    return ReaderTools(house.reader, redactor=house.redactor)
+
+
+def http_app(house: House, listener: Listener, mcp: McpDoor, socket: Lazy) -> ASGIApp:
     """The application of the whole origin."""
     mail, gate = house.office.mail, house.gate
     v0 = Lazy(lambda: email_api(house))
@@ -37,6 +41,7 @@ def http_app(house: House, listener: Listener, mcp: McpDoor, socket: SocketDoor)
         sessions=house.sessions,
         accepting=lambda: house.store.accepting,
         boundary=lambda principal: boundary_of(house.folder, principal),
+        reading=reader_tools(house),
     )
     origin = build(
         {"v0": v0, "mcp": mcp, "api": api, "dl": Downloads(house.signer, mail)},
@@ -61,18 +66,24 @@ def email_api(house: House) -> Any:
     )
 
 
-def socket_door(house: House) -> SocketDoor:
+def socket_door(house: House) -> Lazy:
     """The WebSocket at `/v0`."""
 
     async def authorize(scope: Scope) -> Principal:
         return await house.access.authenticate(token_of(scope))
 
-    return SocketDoor(house.store.events, house.office.mail, Frames(house.office.mail), authorize)
+    def make() -> Any:
+        from postroom.interfaces.rest.frames import Frames
+        from postroom.interfaces.stream.socket import SocketDoor
+
+        return SocketDoor(house.store.events, house.office.mail, Frames(house.office.mail), authorize)
+
+    return Lazy(make)
 
 
 def mcp_door(house: House) -> McpDoor:
-    """`/mcp` and `/mcp/email`; loads its protocol library on first use."""
-    return mcp_app(email_tools(house))
+    """`/mcp` and a path for each set of tools; loads its protocol library on first use."""
+    return mcp_app(email=email_tools(house), reader=reader_tools(house))
 
 
 class OpenApi:

@@ -26,5 +26,10 @@ class Lazy:
             self._making = asyncio.create_task(asyncio.to_thread(self._make))
         return await asyncio.shield(self._making)
 
+    async def close(self) -> None:
+        """Close the application, if it was made and can be closed."""
+        if self._making is not None:
+            await (await self._making).close()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await (await self.app())(scope, receive, send)
