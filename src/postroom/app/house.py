@@ -21,18 +21,21 @@ from postroom.clock import Clock, SystemClock
 from postroom.config import Config
 from postroom.gate.boundary import judge
 from postroom.gate.gate import Gate
+from postroom.gate.readlog import StoredReadLog
 from postroom.interfaces.http.download import SECRET, DownloadSigner
 from postroom.interfaces.smtp.door import SmtpDoor
 from postroom.model.outgoing import Boundary
 from postroom.model.principal import Principal
 from postroom.office.office import Office
+from postroom.reader.reader import Reader
 from postroom.safety.redact import Redactor
 from postroom.sessions.hosts.command import CommandHost
 from postroom.sessions.room import Sessions
 from postroom.store.engine import Store
 from postroom.wires.smtp import Relay
 
-AUDIT_SECRET = "audit"  # the name of the house's secret that keys the audit chain
+# Names of secrets of the house: what keys the audit chain, what encrypts grants.
+AUDIT_SECRET, GRANTS_SECRET = "audit", "grants"
 log = structlog.get_logger("postroom.app")
 
 
@@ -57,6 +60,7 @@ class House:
         office: Office,
         gate: Gate,
         sessions: Sessions,
+        reader: Reader,
         signer: DownloadSigner,
         redactor: Redactor,
         address: Address,
@@ -68,6 +72,7 @@ class House:
         self.office = office
         self.gate = gate
         self.sessions = sessions
+        self.reader = reader
         self.signer = signer
         self.redactor = redactor
         self.address = address
@@ -113,6 +118,15 @@ class House:
             directory=access.principal_of,
             hosts={"command": CommandHost(config.agents, access, lambda: address.http)},
         )
+        reader = Reader(
+            config.reader,
+            folder=folder / "reader",
+            key=await access.house_secret(GRANTS_SECRET),
+            permissions=access,
+            read_log=StoredReadLog(store, clock),
+            redactor=redactor,
+            clock=clock,
+        )
         return cls(
             folder=folder,
             config=config,
@@ -121,6 +135,7 @@ class House:
             office=office,
             gate=gate,
             sessions=sessions,
+            reader=reader,
             signer=DownloadSigner(await access.house_secret(SECRET), clock),
             redactor=redactor,
             address=address,
@@ -152,6 +167,7 @@ class House:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.sessions.close()
+        await self.reader.close()
         await self.store.close()
 
     def _ended(self, task: asyncio.Task[None]) -> None:

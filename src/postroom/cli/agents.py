@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
@@ -64,3 +64,29 @@ def remove(name: Name, as_json: Json = False) -> None:
         say_json(gone)
         return
     typer.echo(f"removed {line(gone['name'])}", err=True)
+
+
+AccountId = Annotated[str, typer.Option("--account", help="The account's id in [reader] of the config.")]
+
+
+@app.command()
+def allow(name: Name, account: AccountId, as_json: Json = False) -> None:
+    """Let an agent read one of your mail accounts."""
+    _tell_accounts(connect().call("PUT", _account_path(name, account)), as_json=as_json)
+
+
+@app.command()
+def deny(name: Name, account: AccountId, as_json: Json = False) -> None:
+    """Take that back; the next read is refused."""
+    _tell_accounts(connect().call("DELETE", _account_path(name, account)), as_json=as_json)
+
+
+def _account_path(name: str, account: str) -> str:
+    return f"/api/agents/{quote(name, safe='')}/accounts/{quote(account, safe='')}"
+
+
+def _tell_accounts(now: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        say_json(now)
+        return
+    typer.echo(f"{line(now['name'])} may read {', '.join(map(line, now['accounts'])) or 'no mail account'}", err=True)

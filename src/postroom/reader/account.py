@@ -20,7 +20,7 @@ from postroom.reader.oauth import OAuth
 from postroom.reader.outlook import Outlook
 from postroom.reader.remote import MailProvider
 from postroom.reader.tokens import Tokens
-from postroom.wires.http import PinnedHttp
+from postroom.wires.pinned import PinnedHttp
 
 
 @dataclass(slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urlsplit
 
-from postroom.wires.http import Allowed
+from postroom.wires.pinned import Allowed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ import msgspec
 
 from postroom.errors import PostroomError
 from postroom.reader import faults
-from postroom.wires.http import Answer, HttpFailure, PinnedHttp
+from postroom.wires.pinned import Answer, HttpFailure, PinnedHttp
 
 _OK, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _GONE, _TOO_MANY, _UNAVAILABLE = 200, 401, 403, 404, 410, 429, 503
 _WAIT_S: Final = 10.0  # a longer wait is the caller's to decide

@@ -5,7 +5,7 @@ never a token, a body, a query, an id or any text of the provider's.
 from __future__ import annotations
 
 from postroom.errors import Busy, Conflict, Forbidden, Invalid, NotFound, PostroomError, TransportFailure
-from postroom.wires.http import HttpFailure
+from postroom.wires.pinned import HttpFailure
 
 _SERVER_ERROR = 500
 

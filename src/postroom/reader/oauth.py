@@ -22,7 +22,7 @@ from postroom.errors import Invalid
 from postroom.reader import faults
 from postroom.reader.endpoints import Endpoints
 from postroom.reader.grants import Grant, client_tag
-from postroom.wires.http import Answer, HttpFailure, PinnedHttp
+from postroom.wires.pinned import Answer, HttpFailure, PinnedHttp
 
 SCOPES: Final[Mapping[str, str]] = {
     "gmail": "https://www.googleapis.com/auth/gmail.readonly",

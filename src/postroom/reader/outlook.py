@@ -21,7 +21,7 @@ from postroom.reader.exchange import Exchange
 from postroom.reader.parallel import in_parallel
 from postroom.reader.parts import named_address
 from postroom.reader.remote import Listing, RemoteAttachment, RemoteMessage, Search
-from postroom.wires.http import origin_of
+from postroom.wires.pinned import origin_of
 
 _PARALLEL: Final = 4  # Graph lets one app have four requests at a time in one mailbox
 _SELECT: Final = "id,conversationId,from,toRecipients,subject,receivedDateTime,hasAttachments,isRead"

@@ -64,6 +64,10 @@ class EmailTools:
             "agentmail_followup": self._followup,
         }
 
+    def owns(self, name: str) -> bool:
+        """Whether the tool is one of these."""
+        return name in _BY_NAME
+
     def specs(self, principal: Principal) -> list[ToolSpec]:
         """The tools that exist for this caller, always in the same order."""
         only_reads = self._config.gate.read_only or (not principal.is_owner and principal.profile == "observer")

@@ -9,11 +9,12 @@ from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from postroom.errors import NotFound, PostroomError
-from postroom.interfaces.api import agents, house, outgoing
+from postroom.interfaces.api import agents, house, outgoing, reader
 from postroom.interfaces.api.rooms import Agents, Gate, Rooms, Sessions
 from postroom.model.outgoing import Boundary
 from postroom.model.ports import Mail
 from postroom.model.principal import Principal
+from postroom.tools.reader import ReaderTools
 
 
 def api_app(
@@ -25,11 +26,12 @@ def api_app(
     accepting: Callable[[], bool],
     boundary: Callable[[Principal], tuple[Boundary, str]],
     queues: Callable[[], Awaitable[Mapping[str, int]]] | None = None,
+    reading: ReaderTools | None = None,
 ) -> ASGIApp:
     """The routes of `/api`.
 
     `accepting`: does the store take writes; `boundary`: is the gate a wall or a rule for a caller,
-    and why; `queues`: how much waits where, for the health report.
+    and why; `queues`: how much waits where, for the health report; `reading`: a person's mail accounts.
     """
     rooms = Rooms(
         access=access,
@@ -40,9 +42,9 @@ def api_app(
         boundary=boundary,
         queues=queues or _no_queues,
     )
-    router = Router(
-        [*agents.routes(rooms), *outgoing.routes(rooms), *house.routes(rooms)], redirect_slashes=False, default=_unknown
-    )
+    routes = [*agents.routes(rooms), *outgoing.routes(rooms), *house.routes(rooms)]
+    routes += reader.routes(reading, access) if reading is not None else []
+    router = Router(routes, redirect_slashes=False, default=_unknown)
 
     async def api(scope: Scope, receive: Receive, send: Send) -> None:
         try:

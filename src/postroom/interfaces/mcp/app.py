@@ -1,4 +1,4 @@
-"""`/mcp` and `/mcp/email`: the tools over MCP, streamable HTTP without sessions, both protocol eras.
+"""`/mcp`, `/mcp/email`, `/mcp/reader`: the tools over MCP, streamable HTTP without sessions, both protocol eras.
 
 The protocol library costs a second and much memory to load, so it is loaded by the first request (or
 by `warm`), in a thread. The caller is whoever the HTTP surface found behind the token; Host, Origin
@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from postroom.errors import NotFound, PostroomError, Unauthorized
 from postroom.model.principal import Principal
-from postroom.tools.email import EmailTools
+from postroom.tools.toolset import Joined, Toolset
 
 _SERVER = "postroom.interfaces.mcp.server"
 
@@ -23,7 +23,7 @@ _SERVER = "postroom.interfaces.mcp.server"
 class McpDoor:
     """The ASGI application; `paths` maps a full path to the tools offered there."""
 
-    def __init__(self, paths: dict[str, EmailTools]) -> None:
+    def __init__(self, paths: dict[str, Toolset]) -> None:
         self._paths = paths
         self._starting: asyncio.Task[dict[str, ASGIApp]] | None = None
         self._running: list[asyncio.Task[None]] = []
@@ -66,6 +66,6 @@ class McpDoor:
         return apps
 
 
-def mcp_app(email: EmailTools) -> McpDoor:
-    """The door to mount at `/mcp`."""
-    return McpDoor({"/mcp": email, "/mcp/email": email})
+def mcp_app(**sets: Toolset) -> McpDoor:
+    """The door to mount at `/mcp`: each set under its own name, and at `/mcp` all of them."""
+    return McpDoor({"/mcp": Joined(list(sets.values())), **{f"/mcp/{name}": tools for name, tools in sets.items()}})

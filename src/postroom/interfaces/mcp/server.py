@@ -22,9 +22,9 @@ from mcp.server.transport_security import TransportSecuritySettings
 from postroom import __version__
 from postroom.limits import HTTP_BODY_BYTES
 from postroom.model.principal import Principal
-from postroom.tools.email import EmailTools
 from postroom.tools.result import ToolResult
 from postroom.tools.schemas import ToolSpec
+from postroom.tools.toolset import Toolset
 
 # Where clients put the id of the model's call: Claude Code's and Codex's spelling.
 _CALL_IDS = ("claudecode/toolUseId", "callId")
@@ -34,7 +34,7 @@ _GREETINGS = ("initialize", "server/discover")
 _Context = ServerRequestContext[Any, Any]
 
 
-def manager_of(tools: EmailTools) -> StreamableHTTPSessionManager:
+def manager_of(tools: Toolset) -> StreamableHTTPSessionManager:
     """A stateless HTTP front of the tools, answering in JSON. Host and Origin are the HTTP surface's to check."""
     return StreamableHTTPSessionManager(
         app=server_of(tools),
@@ -52,7 +52,7 @@ async def keep_open(manager: StreamableHTTPSessionManager, opened: asyncio.Event
         await asyncio.Event().wait()
 
 
-def server_of(tools: EmailTools) -> Server[Any]:
+def server_of(tools: Toolset) -> Server[Any]:
     """The MCP server."""
 
     async def list_tools(ctx: _Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
