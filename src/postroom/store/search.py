@@ -2,8 +2,8 @@
 
 The index holds no text (contentless); `search_document` keeps each document's indexed words,
 compressed, because FTS5 before 3.43 can only take out what it is shown again. Each document carries
-its inbox as one opaque token, so a search inside an inbox walks that inbox's documents only; over
-many inboxes the newest matches of the house are looked through first, which mostly is enough.
+its inbox as one opaque token, so a search inside an inbox walks that inbox's documents only; before
+that the newest matches of the whole house are looked through, which mostly is enough.
 Ranking is asked for, and looks at the newest matches only: scoring every match of a common word
 costs a hundred times the newest page.
 """
@@ -25,6 +25,7 @@ from postroom.store.transaction import Reader, Tx
 RANKED: Final = 2000  # newest matches that a ranked search puts in order
 FEW_INBOXES: Final = 3  # up to here their tokens are cheap to search by
 HOUSE: Final = 200  # newest matches of the whole house looked through for many inboxes
+LOOK: Final = 3  # pages of newest matches looked through for few: enough in a large inbox, cheap in a small one
 FIELD_CHARS: Final = 512 * 1024  # of one field; what lies beyond is stored and shown but not found
 
 FIELDS: Final = ("from_", "recipients", "subject", "text")
@@ -92,18 +93,23 @@ class SearchIndex:
         if not terms or not inboxes:
             return []
         before = _NEWEST if before_id is None else before_id
-        if len(inboxes) > FEW_INBOXES and not ranked:
-            page = self._in_house(reader, terms, before, set(inboxes), limit)
-            if page is not None:
-                return page
+        page = None if ranked else self._in_house(reader, terms, before, set(inboxes), limit)
+        if page is not None:
+            return page
         tokens = " OR ".join(f'"{inbox_token(inbox)}"' for inbox in inboxes)
         params = {"query": f"({tokens}) AND {terms}", "before": before, "count": limit}
         found = reader.all(_RANK, newest=RANKED, **params) if ranked else reader.all(_FIND, **params)
         return [row[0] for row in found]
 
     def _in_house(self, reader: Reader, terms: str, before: int, inboxes: set[str], limit: int) -> list[int] | None:
-        """The page out of the newest matches anywhere; None when these are too few to tell."""
-        count = max(HOUSE, 2 * limit)
+        """The page out of the newest matches anywhere; None when these are too few to tell.
+
+        Inside few inboxes only a look is taken, and none for a prefix, which costs the same again.
+        """
+        many = len(inboxes) > FEW_INBOXES
+        if not many and "*" in terms:
+            return None
+        count = max(HOUSE, 2 * limit) if many else LOOK * limit
         found = reader.all(_FIND_IN_HOUSE, query=terms, before=before, count=count)
         page = [doc_id for doc_id, inbox in found if inbox in inboxes][:limit]
         return page if len(page) == limit or len(found) < count else None
