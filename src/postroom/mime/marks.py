@@ -6,6 +6,7 @@ answering each other (RFC 3834 §2). Names are stable: they are shown and stored
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -23,10 +24,10 @@ _PRESENT: Final = {
     "feedback-id": "bulk",
 }
 _PRECEDENCE: Final = {"bulk": "bulk", "junk": "bulk", "list": "list", "auto_reply": "auto_reply"}
-_DAEMONS: Final = ("mailer-daemon", "postmaster")
+_DAEMON: Final = re.compile(r"(?:^|[<\s\"])(?:mailer-daemon|postmaster)(?:[@>\s\"]|$)")
 
 
-def marks(fields: Iterable[tuple[str, str]], *, content_type: str = "", from_locals: Iterable[str] = ()) -> tuple[str, ...]:
+def marks(fields: Iterable[tuple[str, str]], *, content_type: str = "") -> tuple[str, ...]:
     """The marks of a mail with these header fields, sorted. `content_type` is its top-level media type."""
     found: set[str] = set()
     hops = 0
@@ -42,10 +43,10 @@ def marks(fields: Iterable[tuple[str, str]], *, content_type: str = "", from_loc
             found.add(_PRECEDENCE[text])
         elif key == "return-path" and text == "<>":
             found.add("null_sender")
+        elif key == "from" and _DAEMON.search(text):
+            found.add("daemon")
     if content_type == "multipart/report":
         found.add("report")
-    if any(local.lower().startswith(_DAEMONS) for local in from_locals):
-        found.add("daemon")
     if hops > RECEIVED_HOPS:
         found.add("hops")
     return tuple(sorted(found))

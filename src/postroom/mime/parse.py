@@ -125,7 +125,7 @@ def parse(raw: bytes) -> Parsed:
         headers=fields.mapping(),
         content_type=root.type,
         from_count=fields.count("from"),
-        marks=marks(fields.pairs(), content_type=root.type, from_locals=[address.local for address in from_]),
+        marks=marks(fields.pairs(), content_type=root.type),
         defects=defects.findings(),
     )
 
