@@ -16,6 +16,7 @@ import structlog
 from postroom import limits
 from postroom.clock import MICROS
 from postroom.config import Config
+from postroom.errors import StorageFailure
 from postroom.model.principal import Principal
 from postroom.model.session import Delivery, SessionHost
 from postroom.sessions.pending import Pending
@@ -127,13 +128,23 @@ class Dispatcher:
     def _start(self, row: Row, agent: Principal) -> None:
         if row.key in self._running:
             return
-        task = asyncio.create_task(self._deliver(row, agent))
+        task = asyncio.create_task(self._attempt(row, agent))
         self._running[row.key] = task
         task.add_done_callback(lambda _: self._finished(row))
 
     def _finished(self, row: Row) -> None:
         del self._running[row.key]
         self.poke()
+
+    async def _attempt(self, row: Row, agent: Principal) -> None:
+        """One delivery. What goes wrong in a host counts as not taken; a failing disk is waited for."""
+        try:
+            await self._deliver(row, agent)
+        except StorageFailure:
+            await self._store.until_accepting()
+        except Exception:
+            log.exception("delivery_failed", session_id=row.session_id)
+            await self._try_later(row)
 
     async def _deliver(self, row: Row, agent: Principal) -> None:
         notices, seed = await self._pending.collect(row, agent)

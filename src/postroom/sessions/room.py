@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import structlog
 
 from postroom.config import Config
-from postroom.errors import NotFound
+from postroom.errors import NotFound, StorageFailure
 from postroom.model.ports import Mail, ReadLog
 from postroom.model.principal import Principal, require_owner
 from postroom.model.session import Notice, SessionHost, SessionRow
@@ -19,6 +21,8 @@ from postroom.sessions.rows import Row, Rows
 from postroom.store.engine import Store
 
 LISTED = 200
+RETRY_S = 1.0
+log = structlog.get_logger("postroom.sessions")
 
 
 class Sessions:
@@ -74,13 +78,23 @@ class Sessions:
     async def run(self) -> None:
         """Route and dispatch until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._follow())
-            tasks.create_task(self._dispatcher.run())
+            tasks.create_task(self._steadily(self._follow))
+            tasks.create_task(self._steadily(self._dispatcher.run))
 
     async def close(self) -> None:
         """Close the hosts."""
         for host in self._hosts.values():
             await host.close()
+
+    async def _steadily(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Go on for ever: while the disk takes no writes nothing can be routed or taken, and nothing is lost."""
+        while True:
+            try:
+                await work()
+            except StorageFailure as problem:
+                log.warning("sessions_wait", reason=problem.code)
+                await self._store.until_accepting()
+                await asyncio.sleep(RETRY_S)
 
     async def _follow(self) -> None:
         while True:

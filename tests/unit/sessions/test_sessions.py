@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from postroom import config
-from postroom.errors import Forbidden, NotFound
+from postroom.errors import Forbidden, NotFound, StorageFailure
 from postroom.model import event as kinds
 from postroom.model.mail import Inbox, Message, Thread
 from postroom.model.principal import DEFAULT_POD, SYSTEM, Kind, Principal
@@ -297,3 +297,37 @@ async def test_a_restart_offers_what_was_not_taken(make, store):
     again.letters.messages = house.letters.messages
     await again.until(lambda: again.host.delivered)
     assert [(one.message_id, one.repeated) for one in again.host.delivered[0].notices] == [("<a@b.example>", True)]
+
+
+async def test_a_host_that_breaks_took_nothing_and_stops_no_other_session(make):
+    class Broken(Host):
+        async def deliver(self, delivery: Delivery) -> bool:
+            await super().deliver(delivery)
+            if delivery.thread_id == "t-1" and len(self.delivered) == 1:
+                raise RuntimeError("the host broke")
+            return True
+
+    house = make(host=Broken())
+    await house.arrives("<a@b.example>", "t-1")
+    await house.until(lambda: house.host.delivered and not house.sessions._dispatcher._running)
+    await house.arrives("<b@b.example>", "t-2")
+    await house.until(lambda: len(house.host.delivered) == 2)
+    waiting = {row.session_id: row.waiting for row in await house.sessions.list(SYSTEM)}
+    assert waiting["agentmail-t-1"] == "the session's host failed, trying again"
+
+
+async def test_a_disk_that_refuses_is_waited_for(make, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("postroom.sessions.room.RETRY_S", 0)
+    house = make()
+    refusals = iter([StorageFailure("the disk is full")] * 3)
+    route = house.sessions._router._rows.route
+
+    async def refusing(*arguments: object) -> None:
+        if (problem := next(refusals, None)) is not None:
+            raise problem
+        await route(*arguments)
+
+    monkeypatch.setattr(house.sessions._router._rows, "route", refusing)
+    await house.arrives("<a@b.example>", "t-1")
+    await house.until(lambda: house.host.delivered)
+    assert next(refusals, None) is None
