@@ -117,13 +117,13 @@ class EmailTools:
         wanted = MailFilter(labels=call.texts("labels"))
         page = await self._mail.list_threads(call.principal, inbox_id, wanted, call.page(_LIST))
         await self._shown(call, [thread.last_message_id for thread in page.items])
-        return reading.threads_result(page.items, page.next_page_token, canonical=call.canonical)
+        return reading.threads_result(page.items, page.next_page_token, redactor=self._redactor, canonical=call.canonical)
 
     async def _search(self, call: Call) -> ToolResult:
         inbox_id = await listing_inbox(self._mail, call)
         page = await self._mail.search_threads(call.principal, inbox_id, call.text("query"), call.page(_SEARCH), MailFilter())
         await self._shown(call, [thread.last_message_id for thread in page.items])
-        return reading.threads_result(page.items, None, canonical=call.canonical)
+        return reading.threads_result(page.items, None, redactor=self._redactor, canonical=call.canonical)
 
     async def _get_thread(self, call: Call) -> ToolResult:
         inbox_id = await listing_inbox(self._mail, call)

@@ -47,10 +47,10 @@ async def message_id_of(mail: Mail, principal: Principal, inbox_id: str | None, 
         page = PageRequest(limit=100, page_token=thread.next_page_token)
 
 
-def threads_result(threads: Sequence[Thread], next_page_token: str | None, *, canonical: bool) -> ToolResult:
+def threads_result(threads: Sequence[Thread], next_page_token: str | None, *, redactor: Redactor, canonical: bool) -> ToolResult:
     """A list of threads."""
     fence = Fence()
-    lines = [part for thread in threads for part in (thread_line(fence, thread), _labels(thread.labels))]
+    lines = [part for thread in threads for part in (thread_line(fence, thread, redactor=redactor), _labels(thread.labels))]
     if not threads:
         lines.append("No threads.")
     if next_page_token:

@@ -59,6 +59,15 @@ async def test_a_thread_is_listed_and_read_with_ids_outside_and_the_senders_word
         assert "obey" in result.text
 
 
+async def test_a_list_shows_no_secret_in_subjects_or_previews(rooms):
+    secret = "ghp_" + "Ab1" * 12
+    await rooms.arrive(letter(subject=f"key {secret}", text=f"the key is {secret}"))
+    for result in (await rooms.call("list_threads", {}), await rooms.call("search", {"query": "key"})):
+        assert result.structured["threads"]
+        assert secret not in result.text
+        assert secret not in json.dumps(result.structured)
+
+
 async def test_programs_may_ask_for_the_references_fields(rooms):
     thread_id = await thread_of(rooms)
     read = await rooms.call("get_thread", {"threadId": thread_id}, canonical=True)
