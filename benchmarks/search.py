@@ -2,7 +2,8 @@
 
 The mails are made here from a fixed seed: words drawn as in natural text (few very common, many
 rare), three in a hundred with a Chinese or Japanese sentence, spread over inboxes of uneven size.
-`POSTROOM_BENCH_MAILS` sets another number.
+`POSTROOM_BENCH_MAILS` sets another number. notmuch needs minutes to index, so it is asked over a fifth
+of the mails, which favours it, and over all its mails at once: it has no inboxes to stay inside.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ INBOXES = [f"agent{number}@bench.example" for number in range(20)]
 WORDS_EACH = 180
 PAGE = 20
 QUERIES = 40
+ANCHOR_MAILS = MAILS // 5
 COMMIT = 100  # mails per write, as a busy ingest has them
 
 Mail = tuple[str, str, str, str]  # inbox, sender, subject, text
@@ -167,7 +169,7 @@ def notmuch_index(folder: Path, made: Iterator[Mail]) -> Notmuch:
     """The same mails as a maildir, indexed by `notmuch new`."""
     for name in ("cur", "new", "tmp"):
         (folder / "mail" / name).mkdir(parents=True)
-    for number, (inbox, sender, subject, text) in enumerate(made, 1):
+    for number, (inbox, sender, subject, text) in enumerate(itertools.islice(made, ANCHOR_MAILS), 1):
         date = time.strftime("%a, %d %b %Y %H:%M:%S +0000", time.gmtime(1_700_000_000 + number))
         head = f"From: {sender}\nTo: {inbox}\nSubject: {subject}\nDate: {date}\nMessage-ID: <{number}@bench.example>\n"
         kind = "MIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n"
@@ -202,7 +204,10 @@ def theirs(folder: Path) -> dict[str, tuple[float, int]]:
     if not (shutil.which("notmuch") and ctypes.util.find_library("notmuch")):
         return {}
     language = Language()
-    notmuch = notmuch_index(folder, mails(language))
+    made = mails(language)
+    notmuch = notmuch_index(folder, made)
+    for _ in made:  # the same questions as ours: the seed has given out as much
+        pass
     asked = queries(language, list(itertools.islice(mails(Language()), 3000)))
     return {kind: measure(notmuch.find, each) for kind, each in asked.items()}
 
@@ -218,12 +223,13 @@ def rows() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(dir=in_memory()) as folder:
         figures = asyncio.run(ours(Path(folder) / "postroom"))
         anchor = theirs(Path(folder) / "notmuch")
-    reference = "notmuch" if anchor else "notmuch: p95 5.8 ms, 0 of 40 CJK (quoted; it is not installed)"
+    reference = f"notmuch, {ANCHOR_MAILS:,} mails" if anchor else "notmuch: p95 5.8 ms, 0 of 40 CJK (quoted; it is not installed)"
     out: list[dict[str, Any]] = []
     for kind, places in figures.items():
         slowest = max(places, key=lambda place, places=places: places[place][0])
         p95, beside = places[slowest][0], anchor.get(kind, (None, None))
-        about = {"reference": reference, "reference_value": beside[0], "ratio": p95 / beside[0] if beside[0] else None}
+        theirs_ms = beside[0] if beside[1] else None  # how fast it finds nothing is no reference
+        about = {"reference": reference, "reference_value": theirs_ms, "ratio": p95 / theirs_ms if theirs_ms else None}
         out.append({"name": f"search, newest {PAGE} of {MAILS:,}, p95: {kind} in {slowest}", "value": p95, "unit": "ms", **about})
         if kind.startswith("CJK"):
             about = {"reference": reference, "reference_value": beside[1], "ratio": None}
