@@ -120,10 +120,12 @@ class Imap:
 
 def _examine(box: Any, folder: str, operation: str) -> int:
     """Open the folder for reading only; its UIDVALIDITY."""
-    from imapclient.exceptions import IMAPClientError
+    from imapclient.exceptions import IMAPClientAbortError, IMAPClientError
 
     try:
         answer = box.select_folder(folder, readonly=True)
+    except IMAPClientAbortError:
+        raise faults.connection_failed("imap", operation) from None
     except IMAPClientError:
         raise faults.not_found("imap", f"{operation} folder") from None
     return int(answer[b"UIDVALIDITY"])

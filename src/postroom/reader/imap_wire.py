@@ -53,7 +53,7 @@ class ImapWire:
             raise
 
     def _told(self, operation: str, work: Callable[[Any], T], opened: list[Any]) -> T:
-        from imapclient.exceptions import IMAPClientError, LoginError
+        from imapclient.exceptions import IMAPClientAbortError, IMAPClientError, LoginError
 
         try:
             return self._connected(work, opened)
@@ -63,7 +63,7 @@ class ImapWire:
             raise faults.response_too_large("imap", operation) from None
         except TimeoutError:
             raise faults.timed_out("imap", operation) from None
-        except OSError:
+        except (OSError, IMAPClientAbortError):
             raise faults.connection_failed("imap", operation) from None
         except (IMAPClientError, LookupError, TypeError, ValueError, RecursionError):
             raise faults.response_invalid("imap", operation) from None
@@ -78,6 +78,8 @@ class ImapWire:
         finally:
             with contextlib.suppress(Exception):  # the answer is in hand, or the error that matters on its way
                 box.logout()
+            with contextlib.suppress(Exception):
+                box.shutdown()  # a connection that could not say goodbye is closed all the same
 
     def _open(self) -> Any:
         from imapclient import IMAPClient, SocketTimeout
