@@ -92,6 +92,10 @@ class Mail(Protocol):
         """Entries (addresses or bare domains) of the send list that applies to this inbox."""
         ...
 
+    async def is_authenticated(self, principal: Principal, address: str) -> bool:
+        """True when mail was written to this address and mail from it came with proof of its sender."""
+        ...
+
 
 class DraftChanges(Protocol):
     """Marker for `dict`-like changes: a key absent keeps, None clears."""

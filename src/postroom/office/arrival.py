@@ -12,6 +12,7 @@ from postroom.model.mail import Inbox
 from postroom.office import tables as t
 from postroom.office.bounces import note_report
 from postroom.office.content import Content
+from postroom.office.correspondents import note_proved
 from postroom.office.desk import GET_INBOX, Place
 from postroom.office.placing import Letter, Placed, place_letter
 from postroom.office.receiving import receive_labels
@@ -80,6 +81,8 @@ def _deliver_to(tx: Tx, store: Store, place: Place, mail: Queued, content: Conte
             serial=str(mail.key),
         ),
     )
+    if content.authentication is not None and content.authentication.passed:
+        note_proved(tx, place.inbox.pod_id, content.sender_address, at=mail.received_at)
     _announce(tx, place.inbox, placed, content, mail, labels=labels, kind=kind)
     if content.report is not None and mail.origin == "smtp":
         note_report(tx, place, content.report, at=mail.received_at)

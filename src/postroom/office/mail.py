@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postroom.office.correspondents import Correspondents
 from postroom.office.deletion import Deletion
 from postroom.office.drafts import Drafts
 from postroom.office.inboxes import Inboxes
@@ -12,5 +13,5 @@ from postroom.office.search import Search
 from postroom.office.threads import Threads
 
 
-class OfficeMail(Inboxes, Messages, Threads, Drafts, Search, Lists, Deletion, LabelEvents):
+class OfficeMail(Inboxes, Messages, Threads, Drafts, Search, Lists, Deletion, LabelEvents, Correspondents):
     """Email without the power to send it."""

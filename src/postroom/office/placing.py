@@ -22,7 +22,7 @@ from postroom.office import tables as t
 from postroom.office.content import Content
 from postroom.office.desk import Place, insert_into
 from postroom.office.labels import ADD, hidden_bits
-from postroom.office.rows import findings_json, strings, to_json
+from postroom.office.rows import authentication_json, findings_json, strings, to_json
 from postroom.store.engine import Store
 from postroom.store.statement import in_list, insert_or_ignore, sql
 from postroom.store.transaction import Reader, Tx
@@ -277,6 +277,7 @@ def _message_row(letter: Letter, thread_key: int, public_id: str, findings: Iter
         "mail_from": letter.mail_from,
         "created_at": letter.at,
         "updated_at": letter.at,
+        "authentication": authentication_json(content.authentication),
     }
 
 

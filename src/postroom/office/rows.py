@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
 from sqlalchemy import BigInteger, Select, cast, select
 
-from postroom.model.mail import Attachment, Finding, Inbox, Message, Thread
+from postroom.model.mail import Attachment, Authentication, Finding, Inbox, Message, Thread
 from postroom.office import tables as t
 from postroom.store.statement import in_list
 
@@ -66,14 +67,14 @@ MESSAGE_COLUMNS = (
     t.message.c.created_at,
     t.message.c.updated_at,
 )
-BODY_COLUMNS = (t.message.c.text, t.message.c.html, t.message.c.extracted_text)
+BODY_COLUMNS = (t.message.c.text, t.message.c.html, t.message.c.extracted_text, t.message.c.authentication)
 
 
 def message_noun(
     row: Sequence[Any], inbox_id: str, labels: Mapping[int, tuple[str, ...]], attachments: Mapping[int, tuple[Attachment, ...]]
 ) -> Message:
     """A message from MESSAGE_COLUMNS, with bodies when BODY_COLUMNS follow them."""
-    text, html, extracted = row[19:22] if len(row) > 19 else (None, None, None)
+    text, html, extracted, proved = row[19:23] if len(row) > 19 else (None, None, None, None)
     return Message(
         inbox_id=inbox_id,
         thread_id=row[1],
@@ -97,6 +98,7 @@ def message_noun(
         headers=json.loads(row[13]),
         size=row[14],
         findings=findings(row[15]),
+        authentication=None if proved is None else Authentication(**json.loads(proved)),
         created_at=row[17],
         updated_at=row[18],
     )
@@ -185,6 +187,10 @@ def findings(text: str) -> tuple[Finding, ...]:
 
 def findings_json(found: Iterable[Finding]) -> str:
     return to_json([[entry.code, entry.count, entry.detail] for entry in found])
+
+
+def authentication_json(found: Authentication | None) -> str | None:
+    return None if found is None else to_json(asdict(found))
 
 
 def grouped(rows: Iterable[Sequence[Any]]) -> dict[int, tuple[str, ...]]:

@@ -21,6 +21,7 @@ from postroom.office import draft_rows
 from postroom.office import tables as t
 from postroom.office.bounces import tell
 from postroom.office.content import Content, bare_content
+from postroom.office.correspondents import note_written
 from postroom.office.desk import Place, insert_into, place_of
 from postroom.office.intake import Envelope, local_recipients, queue_mail, takes_mail
 from postroom.office.parsing import ContentReader
@@ -96,6 +97,7 @@ class OfficeSender:
         place = place_of(tx, SYSTEM, frozen.outbound.inbox_id.lower())
         placed = self._place(tx, place, frozen, content, at)
         _drop_draft(tx, frozen.outbound.draft_id)
+        note_written(tx, frozen.pod_id, frozen.rcpt_to, at=at)
         self._route(tx, place, placed, frozen=frozen, content=content, at=at)
         return Accepted(message_id=placed.message_id, thread_id=placed.thread_id, binds="bytes")
 
