@@ -117,6 +117,23 @@ def test_megabytes_of_near_delimiters_are_read(filler: bytes) -> None:
     assert (parsed.text or "").startswith("first")
 
 
+@pytest.mark.parametrize("filler", [b"--\r\n", b"--b-x\r\n", b"x--b", b"--i\r", b"--b--x\r\n"])
+def test_megabytes_of_near_delimiters_of_several_boundaries_are_read(filler: bytes) -> None:
+    opening = b"--b\r\n\r\nfirst\r\n--b\r\nContent-Type: multipart/mixed; boundary=i\r\n\r\n--i\r\n\r\nsecond\r\n"
+    parsed = bounded(mail(b"Content-Type: multipart/mixed; boundary=b", opening + filler * ((4 << 20) // len(filler))))
+    assert (parsed.text or "").startswith("first\nsecond")
+
+
+def test_parts_without_an_end_to_their_header_do_not_each_look_for_one() -> None:
+    body = b"--b\r\nX: y\r\n" * 900 + b"--b\r\nX: y" + b"z" * (16 << 20)
+    assert bounded(mail(b"Content-Type: multipart/mixed; boundary=b", body)).message_id == "<1@example.org>"
+
+
+def test_a_boundary_used_twice_loses_no_text() -> None:
+    inner = b"--b\r\nContent-Type: multipart/alternative; boundary=b\r\n\r\n--b\r\n\r\ninner\r\n--b--\r\n"
+    assert bounded(mail(b"Content-Type: multipart/mixed; boundary=b", b"--b\r\n\r\nouter\r\n" + inner)).text == "outer\ninner"
+
+
 def test_a_broken_multipart_shows_its_raw_text() -> None:
     assert bounded(mail(b"Content-Type: multipart/mixed; boundary=nowhere")).text == "Hello"
     assert (

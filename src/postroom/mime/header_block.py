@@ -7,7 +7,7 @@ body begins there. Nothing is decoded here. One pass; no more than the limit of 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,8 +35,8 @@ def block_end(raw: bytes, start: int, stop: int) -> int:
     return blank.start() + 1 if blank else stop
 
 
-def read_block(raw: bytes, start: int, stop: int, is_delimiter: Callable[[bytes], bool] | None = None) -> HeaderBlock:
-    """The block at `start`, which ends at a blank line, at `stop` or where `is_delimiter` says so."""
+def read_block(raw: bytes, start: int, stop: int) -> HeaderBlock:
+    """The block at `start`, which ends at a blank line, or at `stop`."""
     end = block_end(raw, start, stop)
     limit = min(end, start + HEADER_BLOCK_BYTES)
     fields: list[tuple[str, list[bytes]]] = []
@@ -44,8 +44,6 @@ def read_block(raw: bytes, start: int, stop: int, is_delimiter: Callable[[bytes]
     stray_at = start
     stray = 0
     for offset, line in _lines(raw, start, limit):
-        if is_delimiter is not None and line.startswith(b"--") and is_delimiter(line):
-            return _finish(fields, offset, stray)
         found = _FIELD.match(line)
         if found:
             stray += len(strays)

@@ -17,7 +17,7 @@ from postroom.mime.charset import decode
 from postroom.mime.header_block import HeaderBlock, read_block
 from postroom.mime.parameters import Parameterized, parse_parameterized
 
-_LINE_REST: Final = re.compile(rb"[^\r\n]*")
+_LINE_END: Final = re.compile(rb"--|[ \t]*+\r?(?:\n|\Z)")
 _LF: Final = 0x0A
 _GUESS: Final = re.compile(rb"\A\s*--([^\r\n]{1,200})\r?\n[A-Za-z-]+:")
 _TYPE: Final = re.compile(r"[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+-]{1,127}")
@@ -54,8 +54,11 @@ class Node:
 
 @dataclass(slots=True)
 class _Open:
+    """A multipart whose end was not seen yet. None of its delimiters begins before `at`."""
+
     node: Node
-    boundary: bytes
+    delimiter: bytes
+    at: int = -1
 
 
 def read_tree(raw: bytes) -> tuple[Node, list[str]]:
@@ -67,33 +70,45 @@ def read_tree(raw: bytes) -> tuple[Node, list[str]]:
     _push(raw, root, stack)
     position = root.start
     count = 1
-    while stack and (at := _next_delimiter(raw, position, stack)) >= 0:
-        line = _LINE_REST.match(raw, at + 2)
-        position = line.end() if line else at + 2
-        level, closing = _level(stack, raw[at + 2 : position].rstrip(b" \t"))
-        if level < 0:
-            continue
+    while stack and (level := _next_level(raw, position, stack)) >= 0:
+        at = stack[level].at
+        position = at + len(stack[level].delimiter)
+        closing = raw.startswith(b"--", position)
         _close_from(stack, level, _content_end(raw, at), keep=not closing)
         if closing:
             continue
         if count >= PARTS:
             return root, [*defects, "too_many_parts"]
         count += 1
-        position = _add_part(raw, position, stack, defects)
+        node = _add_part(raw, position, stack)
+        position = node.start
+        if not _push(raw, node, stack) and "too_deep" not in defects:
+            defects.append("too_deep")
     return root, [*defects, "missing_end_boundary"] if stack else defects
 
 
-def _next_delimiter(raw: bytes, position: int, stack: list[_Open]) -> int:
-    """Where the next line begins that may be a delimiter of an open boundary; -1 when there is none."""
-    needle = b"--" + _common_start([opened.boundary for opened in stack])
-    while (at := raw.find(needle, position)) > 0 and raw[at - 1] != _LF:
-        position = at + 1
-    return at
+def _next_level(raw: bytes, position: int, stack: list[_Open]) -> int:
+    """The open multipart to which the next delimiter belongs; -1 when there is none. Inner ones are looked for before outer ones end."""
+    stop = len(raw)
+    chosen = -1
+    for level, opened in enumerate(stack):
+        if opened.at < position:
+            opened.at = _find(raw, opened.delimiter, position, stop)
+        if opened.at < stop:
+            stop = opened.at
+            chosen = level
+    return chosen
 
 
-def _common_start(boundaries: list[bytes]) -> bytes:
-    low, high = min(boundaries), max(boundaries)
-    return low[: next((place for place, (one, two) in enumerate(zip(low, high, strict=False)) if one != two), len(low))]
+def _find(raw: bytes, delimiter: bytes, position: int, stop: int) -> int:
+    """Where the next delimiter line begins, before `stop`; else `stop`."""
+    end = stop + len(delimiter) - 1
+    at = raw.find(delimiter, position, end)
+    while at >= 0:
+        if (at == 0 or raw[at - 1] == _LF) and _LINE_END.match(raw, at + len(delimiter)):
+            return at
+        at = raw.find(delimiter, at + 1, end)
+    return stop
 
 
 def _node(raw: bytes, block: HeaderBlock) -> Node:
@@ -117,19 +132,8 @@ def _push(raw: bytes, node: Node, stack: list[_Open]) -> bool:
         return True
     if len(stack) >= PART_DEPTH:
         return False
-    stack.append(_Open(node, boundary))
+    stack.append(_Open(node, b"--" + boundary))
     return True
-
-
-def _level(stack: list[_Open], line: bytes) -> tuple[int, bool]:
-    """Which open boundary this delimiter line belongs to, innermost first, and whether it closes it."""
-    for level in range(len(stack) - 1, -1, -1):
-        boundary = stack[level].boundary
-        if line == boundary:
-            return level, False
-        if line.startswith(boundary) and line[len(boundary) :].startswith(b"--"):
-            return level, True
-    return -1, False
 
 
 def _content_end(raw: bytes, delimiter: int) -> int:
@@ -149,11 +153,10 @@ def _close_from(stack: list[_Open], level: int, end: int, *, keep: bool) -> None
     del stack[level + 1 if keep else level :]
 
 
-def _add_part(raw: bytes, line_end: int, stack: list[_Open], defects: list[str]) -> int:
+def _add_part(raw: bytes, line_end: int, stack: list[_Open]) -> Node:
+    """The part behind a delimiter, child of the innermost multipart; its header ends at the next delimiter at the latest."""
     start = raw.find(b"\n", line_end) + 1 or len(raw)
-    block = read_block(raw, start, len(raw), lambda line: _level(stack, line[2:].rstrip(b" \t"))[0] >= 0)
-    node = _node(raw, block)
+    following = _next_level(raw, start, stack)
+    node = _node(raw, read_block(raw, start, stack[following].at if following >= 0 else len(raw)))
     stack[-1].node.children.append(node)
-    if not _push(raw, node, stack) and "too_deep" not in defects:
-        defects.append("too_deep")
-    return max(start, block.body - 1) if block.body > start else start
+    return node
