@@ -78,6 +78,8 @@ KEY_CHARS: Final = 256
 MAILBOX_TEXT_BYTES: Final = 64 * KIB
 MAILBOX_ATTACHMENT_BYTES: Final = 4 * MIB
 MAILBOX_ATTACHMENTS: Final = 16
+MAILBOX_WAITS: Final = 5000  # readers parked at once
+MAILBOX_BEAT_S: Final = 20.0  # between two signs of life on a stream
 
 # Store.
 BLOB_INLINE_BYTES: Final = 64 * KIB

@@ -65,5 +65,6 @@ participant = Table(
     Column("notified", BigInteger, nullable=False),
     Column("fetched", BigInteger, nullable=False),
     Column("acknowledged", BigInteger, nullable=False),
+    Column("missed", BigInteger, nullable=False),  # messages retention erased before they were fetched
     UniqueConstraint("pod", "name", name="uq_mailbox_participant_name"),
 )

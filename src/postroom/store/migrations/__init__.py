@@ -13,22 +13,20 @@ from typing import Final
 from postroom.errors import StorageFailure
 from postroom.store.dialect import Connection, Dialect
 
-HEAD: Final = "0003"
+HEAD: Final = "0004"
 
 
 def migrate(dialect: Dialect, connection: Connection) -> None:
     """Bring the database to `HEAD`. Raises `StorageFailure` for one this version cannot read."""
     version = _version(dialect, connection)
-    if version is None:
+    if version is None and dialect.snapshot:
         _create(dialect, connection)
-    elif version > HEAD:
+    elif version is not None and version > HEAD:
         raise StorageFailure(
             f"the database has schema {version}, this version of postroom knows {HEAD}", fix="run the newer version of postroom"
         )
-    elif version < HEAD:
-        from postroom.store.migrations.upgrade import upgrade
-
-        upgrade(connection)
+    elif version != HEAD:
+        dialect.upgrade(connection)
 
 
 def _version(dialect: Dialect, connection: Connection) -> str | None:
@@ -40,7 +38,7 @@ def _version(dialect: Dialect, connection: Connection) -> str | None:
 
 def _create(dialect: Dialect, connection: Connection) -> None:
     """A new database, at once; when anything of it fails, nothing of it is there."""
-    statements = (Path(__file__).with_name("schema.sql")).read_text(encoding="utf-8").split(";\n\n")
+    statements = (Path(__file__).with_name(dialect.snapshot)).read_text(encoding="utf-8").split(";\n\n")
     connection.execute(dialect.begin_write)
     try:
         for statement in filter(None, statements):

@@ -100,6 +100,22 @@ CREATE TABLE cursor (
     UNIQUE (name)
 );
 
+CREATE TABLE domain (
+    id INTEGER NOT NULL, 
+    pod TEXT NOT NULL, 
+    name TEXT NOT NULL, 
+    feedback BIGINT NOT NULL, 
+    inbound BIGINT NOT NULL, 
+    subdomains BIGINT NOT NULL, 
+    tracking BIGINT NOT NULL, 
+    found TEXT NOT NULL, 
+    verified_at BIGINT, 
+    created_at BIGINT NOT NULL, 
+    updated_at BIGINT NOT NULL, 
+    PRIMARY KEY (id), 
+    CONSTRAINT uq_domain_name UNIQUE (name)
+);
+
 CREATE TABLE draft (
     id INTEGER NOT NULL, 
     pod TEXT NOT NULL, 
@@ -280,6 +296,7 @@ CREATE TABLE mailbox_participant (
     notified BIGINT NOT NULL, 
     fetched BIGINT NOT NULL, 
     acknowledged BIGINT NOT NULL, 
+    missed BIGINT NOT NULL, 
     PRIMARY KEY (id), 
     CONSTRAINT uq_mailbox_participant_name UNIQUE (pod, name)
 );
@@ -541,4 +558,52 @@ CREATE TABLE thread (
 CREATE INDEX ix_thread_received ON thread (inbox, received_at, id);
 
 CREATE INDEX ix_thread_timestamp ON thread (inbox, timestamp, id);
+
+CREATE TABLE webhook (
+    id INTEGER NOT NULL, 
+    pod TEXT NOT NULL, 
+    uuid TEXT NOT NULL, 
+    url TEXT NOT NULL, 
+    event_types TEXT NOT NULL, 
+    inbox TEXT, 
+    inbox_ids TEXT NOT NULL, 
+    pod_ids TEXT NOT NULL, 
+    client_id TEXT, 
+    secret TEXT NOT NULL, 
+    old_secret TEXT, 
+    old_until BIGINT, 
+    headers TEXT NOT NULL, 
+    enabled BIGINT NOT NULL, 
+    failing_since BIGINT, 
+    reason TEXT, 
+    since BIGINT NOT NULL, 
+    created_at BIGINT NOT NULL, 
+    updated_at BIGINT NOT NULL, 
+    PRIMARY KEY (id), 
+    CONSTRAINT uq_webhook_uuid UNIQUE (uuid), 
+    CONSTRAINT uq_webhook_client_id UNIQUE (pod, client_id)
+);
+
+CREATE TABLE webhook_delivery (
+    id INTEGER NOT NULL, 
+    pod TEXT NOT NULL, 
+    webhook BIGINT NOT NULL, 
+    event_seq BIGINT NOT NULL, 
+    event_id TEXT NOT NULL, 
+    delivery_id TEXT NOT NULL, 
+    kind TEXT NOT NULL, 
+    state TEXT NOT NULL, 
+    attempts BIGINT NOT NULL, 
+    next_at BIGINT NOT NULL, 
+    status BIGINT, 
+    error TEXT, 
+    created_at BIGINT NOT NULL, 
+    updated_at BIGINT NOT NULL, 
+    PRIMARY KEY (id), 
+    CONSTRAINT uq_webhook_delivery_event UNIQUE (webhook, event_seq)
+);
+
+CREATE INDEX ix_webhook_delivery_due ON webhook_delivery (state, next_at);
+
+CREATE INDEX ix_webhook_delivery_settled ON webhook_delivery (state, updated_at);
 

@@ -10,22 +10,26 @@ from __future__ import annotations
 import sqlite3
 import sys
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import StaticPool, create_engine
 
-from postroom.store.dialect import Connection
+from postroom.store.dialect import Connection, Dialect
+from postroom.store.sqlite import Sqlite
+
+_URLS = {"sqlite": "sqlite://", "postgresql": "postgresql+psycopg://"}
 
 
-def upgrade(connection: Connection, to: str = "head") -> None:
-    """Run the missing revisions, all in one transaction: a kill in between leaves the old schema."""
+def upgrade(connection: Connection, dialect: Dialect | None = None, to: str = "head") -> None:
+    """Run the missing revisions, all in one transaction: a kill in between leaves the old schema. `dialect` None: SQLite."""
+    dialect = dialect or Sqlite(None)
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent))
-    engine = create_engine("sqlite://", creator=lambda: cast(sqlite3.Connection, connection), poolclass=StaticPool)
+    engine = create_engine(_URLS[dialect.name], creator=lambda: cast(Any, connection), poolclass=StaticPool)
     wrapped = config.attributes["connection"] = engine.connect()
-    connection.execute("BEGIN IMMEDIATE")  # after connecting, which ends with a rollback
+    connection.execute(dialect.begin_write)  # after connecting, which ends with a rollback
     try:
         command.upgrade(config, to)
         wrapped.commit()

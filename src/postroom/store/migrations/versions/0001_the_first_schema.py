@@ -428,4 +428,8 @@ NUMBERS_NEVER_COME_BACK = {name: {"sqlite_autoincrement": True} for name in ("ev
 def upgrade() -> None:
     for name, items in TABLES.items():
         op.create_table(name, *items, **NUMBERS_NEVER_COME_BACK.get(name, {}))
-    op.execute(MAIL_SEARCH)
+    if op.get_bind().dialect.name == "postgresql":
+        op.execute("CREATE TABLE mail_search (id BIGINT PRIMARY KEY, words TSVECTOR NOT NULL)")
+        op.execute("CREATE INDEX ix_mail_search_words ON mail_search USING gin (words) WITH (fastupdate = off)")
+    else:
+        op.execute(MAIL_SEARCH)

@@ -66,6 +66,11 @@ def upgrade() -> None:
         sa.Column("notified", sa.BigInteger, nullable=False),
         sa.Column("fetched", sa.BigInteger, nullable=False),
         sa.Column("acknowledged", sa.BigInteger, nullable=False),
+        sa.Column("missed", sa.BigInteger, nullable=False),
         sa.UniqueConstraint("pod", "name", name="uq_mailbox_participant_name"),
     )
-    op.execute(MAILBOX_SEARCH)
+    if op.get_bind().dialect.name == "postgresql":
+        op.execute("CREATE TABLE mailbox_search (id BIGINT PRIMARY KEY, words TSVECTOR NOT NULL)")
+        op.execute("CREATE INDEX ix_mailbox_search_words ON mailbox_search USING gin (words) WITH (fastupdate = off)")
+    else:
+        op.execute(MAILBOX_SEARCH)

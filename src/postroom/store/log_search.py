@@ -1,0 +1,58 @@
+"""Full-text search over the mailbox's log, newest first: the mail index's terms, on an index of its own.
+
+The index holds no text. Taking a document out needs the words it went in with; the caller, whose log
+keeps every text, hands them over again. A document carries the names it is visible to as opaque
+tokens, so a search never walks what its caller may not see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from sqlalchemy import text
+
+from postroom.store.statement import sql
+from postroom.store.terms import bigrams, folded, inbox_token, match_expression, spaced
+from postroom.store.transaction import Reader, Tx
+
+_NEWEST: Final = (1 << 63) - 1
+_COLUMNS = "rowid, scope, text, cjk"
+_VALUES = ":id, :scope, :text, :cjk"
+_ADD = sql(text(f"INSERT INTO mailbox_search({_COLUMNS}) VALUES ({_VALUES})"))  # noqa: S608 - constants
+_TAKE_OUT = sql(text(f"INSERT INTO mailbox_search(mailbox_search, {_COLUMNS}) VALUES ('delete', {_VALUES})"))  # noqa: S608 - constants
+_FIND = sql(
+    text(
+        "SELECT rowid FROM mailbox_search WHERE mailbox_search MATCH :query AND rowid < :before ORDER BY rowid DESC LIMIT :count"
+    )
+)
+
+
+class LogSearch:
+    """The index over the log. A document's id is its record's number: larger is newer."""
+
+    def add(self, tx: Tx, doc_id: int, words: str, readers: Sequence[str]) -> None:
+        """Make a document findable by `words` for `readers`."""
+        tx.run(_ADD, id=doc_id, **_columns(words, readers))
+
+    def remove(self, tx: Tx, doc_id: int, words: str, readers: Sequence[str]) -> None:
+        """Take it out; `words` and `readers` as they went in."""
+        tx.run(_TAKE_OUT, id=doc_id, **_columns(words, readers))
+
+    def find(
+        self, reader: Reader, query: str, *, readers: Sequence[str] | None, limit: int, before: int | None = None
+    ) -> list[int]:
+        """Ids of documents visible to any of `readers` (None: all) that hold every word, newest first. Never raises on odd queries."""
+        terms = match_expression(query)
+        if not terms:
+            return []
+        if readers is not None:
+            tokens = " OR ".join(f'"{inbox_token(name)}"' for name in readers)
+            terms = f"scope : ({tokens}) AND {terms}"
+        rows = reader.all(_FIND, query=terms, before=_NEWEST if before is None else before, count=limit)
+        return [row[0] for row in rows]
+
+
+def _columns(words: str, readers: Sequence[str]) -> dict[str, str]:
+    plain = folded(words)
+    return {"scope": " ".join(map(inbox_token, dict.fromkeys(readers))), "text": spaced(plain), "cjk": bigrams(plain)}
