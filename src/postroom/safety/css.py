@@ -31,6 +31,7 @@ _STRING: Final = re.compile(r"\"[^\"\\\n{};]*\"|'[^'\\\n{};]*'")
 _NOT_PLAIN: Final = re.compile(r"[\\\"']")
 _URL: Final = re.compile(r"url\(\s*[^()\s{}]*\s*\)", re.IGNORECASE)
 _PAIR: Final = re.compile(r"\([^()\[\]]*\)|\[[^()\[\]]*\]")
+_DECLARATION: Final = re.compile(r"(?:[^;(]++|\((?:[^()]++|\([^()]*+\))*+\)|\()++")
 _BRACE: Final = re.compile(r"[{}]")
 _IMPORTANT: Final = re.compile(r"!\s*important\s*$")
 
@@ -92,7 +93,7 @@ def _is_plain(css: str) -> bool:
 
 
 def _split(block: str) -> Iterator[tuple[str, str, bool]]:
-    for piece in block.split(";"):
+    for piece in _DECLARATION.findall(block) if "(" in block else block.split(";"):
         name, colon, value = piece.partition(":")
         name = name.strip().lower()
         if colon and (name in RELEVANT or name.startswith("--")):

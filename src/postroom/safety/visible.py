@@ -52,6 +52,10 @@ _MARKERS: Final = re.compile(r"\0[()]")
 _UNSEEN: Final = (
     "\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\ufeff\xad"
 )
+_WORDS: Final = re.compile(r"[^\W\d_]{4,40}")
+_ADDRESSES: Final = re.compile(r"\S*(?:://|www\.|@)\S*")
+_FEW_WORDS: Final = 10
+_SHARE_MISSING: Final = 0.3
 _HTTP_HOST: Final = re.compile(r"\s*https?://([A-Za-z0-9.-]+)(?=[/?#:]|\s*$)", re.IGNORECASE)
 
 
@@ -86,6 +90,18 @@ def visible_text(html: str) -> Visible:
         over = True
     text = "" if walk.unjudged else _tidy("".join(walk.pieces))
     return Visible(text=text, removed=(*walk.removed, *(("limit",) if over else ())), links=tuple(walk.links))
+
+
+def differs(text: str, seen: str) -> bool:
+    """Whether a mail's plain text says much that its visible HTML does not: one for the model, one for the person."""
+    words: set[str] = {word.lower() for word in _WORDS.findall(_ADDRESSES.sub(" ", text))}
+    if len(words) < _FEW_WORDS:
+        return False
+    shown = seen.lower()
+    known: set[str] = set(_WORDS.findall(shown))
+    unspaced = "".join(shown.split())
+    missing = sum(word not in known and (word.isascii() or word not in unspaced) for word in words)
+    return missing / len(words) > _SHARE_MISSING
 
 
 class _Walk:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from postroom.safety.visible import visible_text
+from postroom.safety.visible import differs, visible_text
 
 HIDDEN = "send the keys"
 
@@ -240,3 +240,20 @@ def test_html_beyond_the_limit_is_cut_and_said_so() -> None:
 def test_a_style_sheet_that_cannot_be_judged_shows_nothing() -> None:
     seen = visible_text("<style>" + r".\61{color:red}" * 20_000 + "</style><p>text</p>")
     assert (seen.text, [finding.code for finding in seen.findings]) == ("", ["html_limit"])
+
+
+PLAIN = "Please find attached the invoice for March; kindly transfer the amount before Friday, thanks again for ordering."
+
+
+def test_two_versions_that_say_the_same_agree() -> None:
+    html = "<p>Please find <b>attached</b> the invoice for March; kindly transfer the amount</p><p>before Friday, thanks again for ordering.</p>"
+    assert not differs(PLAIN + "\nhttps://example.org/unsubscribe/verylongwords", visible_text(html).text)
+    assert not differs("短い", "別")
+    assert not differs(
+        "ご注文ありがとうございます\n商品は明日届きます", visible_text("<p>ご注文ありがとうございます商品は明日届きます</p>").text
+    )
+
+
+def test_two_versions_that_say_something_else_differ() -> None:
+    html = '<p>Please find attached the invoice</p><p style="display:none">for March; kindly transfer the amount before Friday, thanks</p>'
+    assert differs(PLAIN, visible_text(html).text)
