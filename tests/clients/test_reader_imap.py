@@ -109,7 +109,7 @@ def fill(folder: Path, raws: dict[str, bytes]) -> None:
     """A Maildir with these mails, one second apart, every third one seen."""
     for name in ("cur", "new", "tmp"):
         (folder / "mail" / name).mkdir(parents=True)
-    for number, (name, raw) in enumerate(raws.items()):
+    for number, raw in enumerate(raws.values()):
         path = folder / "mail" / "cur" / f"{1767225600 + number}.{number:06d}.host:2,{'S' if number % 3 == 0 else ''}"
         path.write_bytes(raw)
         os.utime(path, (1767225600 + number, 1767225600 + number))
