@@ -32,6 +32,7 @@ class Office:
     timeout_s: float = 30
     max_retries: int = 2
     domains: tuple[str, ...] = ("postroom.localhost",)
+    webhook_hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,6 +305,12 @@ def _check(config: Config) -> None:
     relay = config.relay
     if relay.host and relay.tls == "off" and relay.host not in ("127.0.0.1", "::1", "localhost"):
         raise Invalid('relay.tls = "off" is allowed to a loopback relay only', fix='set relay.tls = "starttls"')
+    for entry in config.office.webhook_hosts:
+        host, _, port = entry.rpartition(":")
+        if not host or not port.isdigit() or entry != entry.lower() or (":" in host and not host.startswith("[")):
+            raise Invalid(
+                "office.webhook_hosts takes host:port in lower case", fix='for example "127.0.0.1:3000" or "[::1]:3000"'
+            )
     if not config.office.domains:
         raise Invalid("office.domains must name at least one domain")
     if config.store.url and not config.store.url.startswith(("postgresql://", "postgres://")):

@@ -42,6 +42,7 @@ def http_app(house: House, listener: Listener, mcp: McpDoor, socket: Lazy) -> AS
         accepting=lambda: house.store.accepting,
         boundary=lambda principal: boundary_of(house.folder, principal),
         reading=reader_tools(house),
+        hooks=mail,
     )
     origin = build(
         {"v0": v0, "mcp": mcp, "api": api, "dl": Downloads(house.signer, mail)},

@@ -17,6 +17,7 @@ import structlog
 
 from postroom import config as settings
 from postroom.access.access import Access
+from postroom.app.frames import WebhookBodies
 from postroom.clock import Clock, SystemClock
 from postroom.config import Config
 from postroom.gate.boundary import judge
@@ -98,6 +99,7 @@ class House:
         redactor = Redactor(own_secrets=own_secrets(folder, config))
         relay = Relay(config.relay, config.office.domains[0]) if config.relay.host else None
         office = await Office.open(store, config, relay, clock=clock)
+        office.deliveries.rendered_by(WebhookBodies(office.mail))
         address = Address()
         gate = Gate(
             store,

@@ -71,6 +71,11 @@ _DROP_THREAD = sql(delete(t.thread).where(t.thread.c.id == bindparam("thread")))
 _DROP_THREADS = sql(delete(t.thread).where(t.thread.c.inbox == bindparam("inbox")))
 _DRAFTS = sql(select(t.draft.c.id).where(t.draft.c.inbox == bindparam("inbox")))
 _DROP_ENTRIES = sql(delete(t.list_entry).where(t.list_entry.c.inbox == bindparam("inbox")))
+_ITS_WEBHOOKS = (
+    select(t.webhook.c.id).join(t.inbox, t.inbox.c.address == t.webhook.c.inbox).where(t.inbox.c.id == bindparam("inbox"))
+)
+_DROP_DELIVERIES = sql(delete(t.webhook_delivery).where(t.webhook_delivery.c.webhook.in_(_ITS_WEBHOOKS)))
+_DROP_WEBHOOKS = sql(delete(t.webhook).where(t.webhook.c.id.in_(_ITS_WEBHOOKS)))
 _DROP_INBOX = sql(delete(t.inbox).where(t.inbox.c.id == bindparam("inbox")))
 _PAUSE = sql(update(t.inbox).where(t.inbox.c.id == bindparam("key")).values(status="paused"))
 
@@ -118,7 +123,7 @@ def _drop_some(tx: Tx, store: Store, inbox: int) -> int:
     if not facts:
         for row in tx.all(_DRAFTS, inbox=inbox):
             draft_rows.erase(tx, row[0])
-        for statement in (_DROP_THREADS, _DROP_ENTRIES, _DROP_INBOX):
+        for statement in (_DROP_THREADS, _DROP_ENTRIES, _DROP_DELIVERIES, _DROP_WEBHOOKS, _DROP_INBOX):
             tx.run(statement, inbox=inbox)
     return len(facts)
 

@@ -11,7 +11,8 @@ from postroom.office.lists import Lists
 from postroom.office.messages import Messages
 from postroom.office.search import Search
 from postroom.office.threads import Threads
+from postroom.office.webhooks import Webhooks
 
 
-class OfficeMail(Inboxes, Messages, Threads, Drafts, Search, Lists, Deletion, LabelEvents, Correspondents):
+class OfficeMail(Inboxes, Messages, Threads, Drafts, Search, Lists, Deletion, LabelEvents, Correspondents, Webhooks):
     """Email without the power to send it."""

@@ -1,7 +1,8 @@
 """`Office`: one office put together, and the work it does on its own.
 
 Mail comes in through `intake`, is read by `ingest`, is found through `mail`; what the gate lets out
-goes through `sender` and leaves by `outbox`; `schedule` says when a draft is due.
+goes through `sender` and leaves by `outbox`; `schedule` says when a draft is due; `deliveries` posts
+events to webhooks.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import Any
 
 from postroom.clock import Clock
 from postroom.config import Config
+from postroom.limits import WEBHOOK_ANSWER_S
 from postroom.office.authenticate import Authenticator
+from postroom.office.deliveries import Deliveries
 from postroom.office.ingest import Ingest
 from postroom.office.intake import Intake
 from postroom.office.mail import OfficeMail
@@ -22,6 +25,7 @@ from postroom.office.schedule import Schedule
 from postroom.office.sender import OfficeSender
 from postroom.store.engine import Store
 from postroom.wires.dns import Lookup
+from postroom.wires.post import Poster
 
 
 class Office:
@@ -40,6 +44,8 @@ class Office:
         self.ingest = Ingest(store, self._reader, busy=lambda: self.intake.busy, authenticator=authenticator)
         self.outbox = Outbox(store, relay)
         self.schedule = Schedule(store)
+        self._poster = Poster(exceptions=config.office.webhook_hosts, timeout_s=WEBHOOK_ANSWER_S)
+        self.deliveries = Deliveries(store, self._poster)
         self.intake.on_mail(self.ingest.wake)
         self.sender.on_mail(outbox=self.outbox.wake, intake=self.ingest.wake)
 
@@ -50,10 +56,16 @@ class Office:
 
     async def run(self) -> None:
         """Read, send and schedule until cancelled; what is cut short is taken up again at the next start."""
-        work: tuple[Coroutine[Any, Any, None], ...] = (self.ingest.run(), self.outbox.run(), self.schedule.run())
+        work: tuple[Coroutine[Any, Any, None], ...] = (
+            self.ingest.run(),
+            self.outbox.run(),
+            self.schedule.run(),
+            self.deliveries.run(),
+        )
         try:
             async with asyncio.TaskGroup() as group:
                 for job in work:
                     group.create_task(job)
         finally:
             self._reader.close()
+            await self._poster.close()

@@ -284,3 +284,68 @@ suppression = Table(
     _number("created_at"),
     UniqueConstraint("pod", "address", name="uq_suppression_address"),
 )
+
+webhook = Table(
+    "webhook",
+    metadata,
+    _key(),
+    _text("pod"),
+    _text("uuid"),
+    _text("url"),
+    _text("event_types"),
+    _text("inbox", null=True),  # the address of the inbox it belongs to
+    _text("inbox_ids"),  # those it is narrowed to
+    _text("pod_ids"),
+    _text("client_id", null=True),
+    _text("secret"),
+    _text("old_secret", null=True),
+    _number("old_until", null=True),  # until when the earlier secret signs too
+    _text("headers"),
+    _number("enabled"),
+    _number("failing_since", null=True),  # when the first of nothing but failures was
+    _text("reason", null=True),  # why it was disabled
+    _number("since"),  # it hears of events after this position
+    _number("created_at"),
+    _number("updated_at"),
+    UniqueConstraint("uuid", name="uq_webhook_uuid"),
+    UniqueConstraint("pod", "client_id", name="uq_webhook_client_id"),
+)
+
+webhook_delivery = Table(
+    "webhook_delivery",
+    metadata,
+    _key(),
+    _text("pod"),
+    _number("webhook"),
+    _number("event_seq"),
+    _text("event_id"),
+    _text("delivery_id"),
+    _text("kind"),
+    _text("state"),  # queued | delivered | failed | gone
+    _number("attempts"),
+    _number("next_at"),
+    _number("status", null=True),
+    _text("error", null=True),
+    _number("created_at"),
+    _number("updated_at"),
+    UniqueConstraint("webhook", "event_seq", name="uq_webhook_delivery_event"),
+    Index("ix_webhook_delivery_due", "state", "next_at"),
+    Index("ix_webhook_delivery_settled", "state", "updated_at"),
+)
+
+domain = Table(
+    "domain",
+    metadata,
+    _key(),
+    _text("pod"),
+    _text("name"),
+    _number("feedback"),
+    _number("inbound"),
+    _number("subdomains"),
+    _number("tracking"),
+    _text("found"),  # what the last look at its DNS records found
+    _number("verified_at", null=True),
+    _number("created_at"),
+    _number("updated_at"),
+    UniqueConstraint("name", name="uq_domain_name"),
+)

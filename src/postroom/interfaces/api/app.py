@@ -9,7 +9,7 @@ from starlette.routing import Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from postroom.errors import NotFound, PostroomError
-from postroom.interfaces.api import agents, house, outgoing, reader
+from postroom.interfaces.api import agents, house, outgoing, reader, webhooks
 from postroom.interfaces.api.rooms import Agents, Gate, Rooms, Sessions
 from postroom.model.outgoing import Boundary
 from postroom.model.ports import Mail
@@ -27,11 +27,13 @@ def api_app(
     boundary: Callable[[Principal], tuple[Boundary, str]],
     queues: Callable[[], Awaitable[Mapping[str, int]]] | None = None,
     reading: ReaderTools | None = None,
+    hooks: webhooks.Webhooks | None = None,
 ) -> ASGIApp:
     """The routes of `/api`.
 
     `accepting`: does the store take writes; `boundary`: is the gate a wall or a rule for a caller,
-    and why; `queues`: how much waits where, for the health report; `reading`: a person's mail accounts.
+    and why; `queues`: how much waits where, for the health report; `reading`: a person's mail accounts;
+    `hooks`: webhooks and their deliveries.
     """
     rooms = Rooms(
         access=access,
@@ -44,6 +46,7 @@ def api_app(
     )
     routes = [*agents.routes(rooms), *outgoing.routes(rooms), *house.routes(rooms)]
     routes += reader.routes(reading, access) if reading is not None else []
+    routes += webhooks.routes(hooks) if hooks is not None else []
     router = Router(routes, redirect_slashes=False, default=_unknown)
 
     async def api(scope: Scope, receive: Receive, send: Send) -> None:

@@ -19,7 +19,6 @@ _ABSENT: Final = (
     ("accounts", "app accounts"),
     ("apps", "apps"),
     ("agent", "agent sign-up"),
-    ("webhooks", "webhooks"),
     ("pods", "this resource below a pod"),
 )
 

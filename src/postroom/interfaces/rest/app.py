@@ -7,7 +7,7 @@ from fastapi.security import HTTPBearer
 
 from postroom.access.access import Access
 from postroom.clock import Clock
-from postroom.interfaces.rest import account, drafts, errors, events, inboxes, keys, lists, messages, threads
+from postroom.interfaces.rest import account, drafts, errors, events, inboxes, keys, lists, messages, threads, webhooks
 from postroom.interfaces.rest.door import Door, Gate, Signer
 from postroom.interfaces.rest.paths import RawSegments
 from postroom.interfaces.rest.routing import PROBLEMS
@@ -55,3 +55,6 @@ def _routes(app: FastAPI) -> None:
     app.include_router(lists.routes, prefix=f"{INBOX}/lists", dependencies=IN_INBOX)
     app.include_router(lists.routes, prefix="/lists")
     app.include_router(events.routes)
+    app.include_router(webhooks.routes, prefix=f"{INBOX}/webhooks", dependencies=IN_INBOX)
+    app.include_router(webhooks.routes, prefix=f"{POD}/webhooks", dependencies=IN_POD)
+    app.include_router(webhooks.routes, prefix="/webhooks")
