@@ -20,12 +20,24 @@ Declarations: TypeAlias = tuple[tuple[str, str, bool], ...]  # (property, value,
 STYLE_BYTES: Final = 128 * 1024  # of CSS that needs the slow reader
 _AT_RULE_DEPTH: Final = 8
 RELEVANT: Final = frozenset(
-    ("display", "visibility", "opacity", "font", "font-size", "color", "background", "background-color", "position", "left",
-     "top", "right", "bottom", "inset", "overflow", "overflow-x", "overflow-y", "height", "width", "max-height", "max-width",
+    ("display", "visibility", "opacity", "font-size", "color", "background-color", "background-image", "position", "left", "top",
+     "right", "bottom", "inset", "overflow", "overflow-x", "overflow-y", "height", "width", "max-height", "max-width", "line-height",
      "text-indent", "clip", "clip-path", "transform", "scale", "translate", "zoom", "filter", "mso-hide", "margin", "margin-left",
-     "margin-top", "letter-spacing", "white-space", "z-index", "content-visibility", "-webkit-text-fill-color",
-     "-webkit-transform", "-ms-transform", "-moz-transform", "-webkit-clip-path", "-ms-filter")
+     "margin-top", "padding-left", "letter-spacing", "white-space", "z-index", "content-visibility", "mask-image",
+     "-webkit-text-fill-color")
 )  # fmt: skip
+# Shorthands stand for their part that matters, so that the later of the two wins; old and logical names for the plain ones.
+_ALIASES: Final = {
+    "background": "background-color", "font": "font-size", "mask": "mask-image", "-webkit-mask": "mask-image",
+    "-webkit-mask-image": "mask-image", "-webkit-transform": "transform", "-ms-transform": "transform", "-moz-transform": "transform",
+    "-webkit-clip-path": "clip-path", "-ms-filter": "filter", "-webkit-filter": "filter", "block-size": "height",
+    "inline-size": "width", "max-block-size": "max-height", "max-inline-size": "max-width", "inset-inline-start": "left",
+    "inset-block-start": "top", "inset-inline": "inset", "inset-block": "inset", "margin-inline-start": "margin-left",
+    "margin-inline": "margin", "margin-block": "margin", "margin-block-start": "margin-top", "padding-inline-start": "padding-left",
+}  # fmt: skip
+_FONT_SIZE: Final = re.compile(
+    r"(?<![\w.#-])(\d*\.?\d+(?:px|pt|pc|r?em|ex|ch|%|vw|vh|cm|mm|in)?|(?:calc|min|max|clamp)\([^;]*\))(?=\s*/|\s+[a-z\"'-]|$)"
+)
 _COMMENT: Final = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 _STRING: Final = re.compile(r"\"[^\"\\\n{};]*\"|'[^'\\\n{};]*'")
 _NOT_PLAIN: Final = re.compile(r"[\\\"']")
@@ -95,17 +107,30 @@ def _is_plain(css: str) -> bool:
 def _split(block: str) -> Iterator[tuple[str, str, bool]]:
     for piece in _DECLARATION.findall(block) if "(" in block else block.split(";"):
         name, colon, value = piece.partition(":")
-        name = name.strip().lower()
-        if colon and (name in RELEVANT or name.startswith("--")):
+        if colon and (known := _known(name.strip().lower())):
             value = value.strip().lower()
             important = _IMPORTANT.search(value) if "!" in value else None
-            yield name, value[: important.start()].strip() if important else value, important is not None
+            value = value[: important.start()].strip() if important else value
+            yield known, _part(name, value), important is not None
 
 
 def _read(nodes: Sequence[Any]) -> Iterator[tuple[str, str, bool]]:
     for node in nodes:
-        if node.type == "declaration" and (node.lower_name in RELEVANT or node.lower_name.startswith("--")):
-            yield node.lower_name, tinycss2.serialize(node.value).strip().lower(), bool(node.important)
+        if node.type == "declaration" and (known := _known(node.lower_name)):
+            yield known, _part(node.lower_name, tinycss2.serialize(node.value).strip().lower()), bool(node.important)
+
+
+def _known(name: str) -> str | None:
+    name = _ALIASES.get(name, name)
+    return name if name in RELEVANT or name.startswith("--") else None
+
+
+def _part(name: str, value: str) -> str:
+    """The part of a shorthand that matters."""
+    if name.strip().lower() != "font":
+        return value
+    size = _FONT_SIZE.search(value)
+    return size[1] if size else "inherit"
 
 
 def _fast_rules(sheet: str) -> list[Rule] | None:

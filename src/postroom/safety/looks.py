@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from postroom.safety.css import RELEVANT, Declarations, Rule, declarations
 from postroom.safety.css_values import BLACK, LETTER_PX, LINK, WHITE, Colour, background, colour, contrast, length, over
@@ -20,24 +20,14 @@ _SMALLEST_PX: Final = 3.0
 _FAINTEST: Final = 0.1
 _LOWEST_CONTRAST: Final = 1.2
 _FAR_PX: Final = 500.0
-_FONT_SIZE: Final = re.compile(r"(?<![\w.#])(\d*\.?\d+(?:px|pt|r?em|ex|%|vw|vh|cm|mm|in)?|calc\([^;]*\))(?=\s*/|\s+[a-z\"'-]|$)")
 _VAR: Final = re.compile(r"var\(\s*(--[\w-]+)\s*(?:,\s*([^()]*(?:\([^()]*\)[^()]*)*))?\)")
 _NUMBERS: Final = re.compile(r"-?\d*\.?\d+")
 _TRANSFORM: Final = re.compile(r"(translate|scale|rotate|matrix)([xyz]|3d)?\(([^()]*)\)")
 _FILTER: Final = re.compile(r"opacity\s*[(=]\s*(\d*\.?\d+)(%?)")
-_HIDING: Final = RELEVANT - {
-    "color",
-    "background",
-    "background-color",
-    "font",
-    "font-size",
-    "opacity",
-    "white-space",
-    "visibility",
-}
+_HIDING: Final = RELEVANT - {"color", "background-color", "background-image", "font-size", "opacity", "white-space", "visibility"}
 _KEEPS_SPACES: Final = frozenset(("pre", "xmp", "listing", "plaintext"))
 _STYLED_TAGS: Final = _KEEPS_SPACES | {"a", "font", "body"}
-_STYLING_ATTRIBUTES: Final = frozenset(("hidden", "aria-hidden", "bgcolor"))
+_STYLING_ATTRIBUTES: Final = frozenset(("hidden", "aria-hidden", "bgcolor", "background"))
 _EDGES: Final = ("left", "top", "right", "bottom", "inset")
 
 
@@ -59,7 +49,7 @@ class _Change:
     """What one element changes of the look around it. `gone`: the whole subtree is not displayed."""
 
     gone: str | None = None
-    font: tuple[bool, float] | None = None  # (relative, value)
+    font: tuple[Literal["px", "em", "rem"], float] | None = None
     shown: bool | None = None
     front: Colour | None = None
     back: Colour | bool | None = None
@@ -88,6 +78,7 @@ class Judge:
         self._variables = {name: value for rule in rules for name, value, _ in rule.declarations if name.startswith("--")}
         self._inline: dict[str, Declarations] = {}
         self._changes: dict[tuple[str, Declarations, tuple[Match, ...]], _Change] = {}
+        self._root_px = LETTER_PX
         self._insides: dict[tuple[int, int, frozenset[int]], Inside] = {}
 
     def start(self) -> Inside:
@@ -107,11 +98,14 @@ class Judge:
         if change.gone is not None:
             return change.gone
         if self._matcher.counts_siblings:
-            return Inside(_inside(around.look, change), level.descend(completed))
+            return Inside(_inside(around.look, change, self._root_px), level.descend(completed))
         known = (id(around), id(change), completed)  # both live as long as this object
-        return self._insides.get(known) or self._insides.setdefault(
-            known, Inside(_inside(around.look, change), level.descend(completed))
-        )
+        inside = self._insides.get(known)
+        if inside is None:
+            inside = self._insides[known] = Inside(_inside(around.look, change, self._root_px), level.descend(completed))
+        if tag == "html":
+            self._root_px = inside.look.font_px
+        return inside
 
     def _cascade(self, own: Declarations, matches: Sequence[Match], style: str) -> dict[str, str]:
         """The winning value of each property: presentation, sheets, style attribute; then what is important."""
@@ -155,6 +149,8 @@ def _presentation(tag: str, attributes: Mapping[str, str | None]) -> Declaration
         found.append(("display", "none", True))
     if bgcolor := attributes.get("bgcolor"):
         found.append(("background-color", bgcolor.strip().lower(), False))
+    if attributes.get("background"):
+        found.append(("background-image", "url()", False))
     front = attributes.get("color") if tag == "font" else attributes.get("text") if tag == "body" else None
     if front:
         found.append(("color", front.strip().lower(), False))
@@ -166,7 +162,7 @@ def _presentation(tag: str, attributes: Mapping[str, str | None]) -> Declaration
 def _only_hides(name: str, value: str) -> bool:
     """Whether a declaration that may not hold should count all the same: only if it takes text away."""
     change = _change({name: value, "position": "absolute", "overflow": "hidden"} if name not in {"position", "overflow"} else {})
-    small = change.font is not None and change.font[1] * (LETTER_PX if change.font[0] else 1.0) <= _SMALLEST_PX
+    small = change.font is not None and change.font[1] * (1.0 if change.font[0] == "px" else LETTER_PX) <= _SMALLEST_PX
     faint = change.front is not None and change.front[3] <= _FAINTEST
     return change.gone is not None or change.shown is False or small or faint
 
@@ -177,10 +173,9 @@ def _change(values: Mapping[str, str]) -> _Change:
     front = values.get("-webkit-text-fill-color")
     if front in {None, "currentcolor", "inherit"}:
         front = values.get("color")
-    painted = values.get("background-color")
-    back = background(painted) if painted else None
-    if back is None and "background" in values:
-        back = background(values["background"])
+    back = background(values.get("background-color", "none"))
+    if back is None:
+        back = background(values.get("background-image", "none"))
     visibility = values.get("visibility")
     space = values.get("white-space")
     return _Change(
@@ -199,27 +194,22 @@ def _colour(value: str) -> Colour | None:
     return colour(value) or (colour(f"#{value}") if re.fullmatch(r"[0-9a-f]{6}", value) else None)
 
 
-def _font(values: Mapping[str, str]) -> tuple[bool, float] | None:
+def _font(values: Mapping[str, str]) -> tuple[Literal["px", "em", "rem"], float] | None:
     size = values.get("font-size")
-    if size is None and "font" in values:
-        found = _FONT_SIZE.search(values["font"])
-        size = found[1] if found else None
-    if size is None:
-        return None
-    px = length(size)
-    if px is None:
-        return None if size in {"inherit", "unset", "smaller", "larger"} else (False, LETTER_PX)
-    relative = size.endswith(("em", "%", "ex")) and not size.endswith("rem")
-    return (True, px / LETTER_PX) if relative else (False, px)
+    px = length(size) if size else None
+    if size is None or px is None:
+        return None if size in {None, "inherit", "unset", "smaller", "larger"} else ("px", LETTER_PX)
+    if size.endswith("rem"):
+        return "rem", px / LETTER_PX
+    return ("em", px / LETTER_PX) if size.endswith(("em", "%", "ex", "ch")) else ("px", px)
 
 
 def _opacity(values: Mapping[str, str]) -> float:
     value = values.get("opacity", "1")
     found = length(value)
     opacity = 1.0 if found is None else found / 0.16 / 100 if value.endswith("%") else found
-    for name in ("filter", "-ms-filter"):
-        for number, percent in _FILTER.findall(values.get(name, "")):
-            opacity *= float(number) / (100 if percent or "=" in values[name] else 1)
+    for number, percent in _FILTER.findall(values.get("filter", "")):
+        opacity *= float(number) / (100 if percent or "=" in values["filter"] else 1)
     return min(max(opacity, 0.0), 1.0)
 
 
@@ -238,12 +228,14 @@ def _gone(values: Mapping[str, str]) -> str | None:
 
 
 def _too_small(values: Mapping[str, str]) -> str | None:
-    cuts = any(values.get(name, "").startswith(("hidden", "clip")) for name in ("overflow", "overflow-x", "overflow-y"))
-    for name in ("max-height", "max-width", "height", "width"):
+    cuts = any(
+        values.get(name, "").startswith(("hidden", "clip", "auto", "scroll")) for name in ("overflow", "overflow-x", "overflow-y")
+    )
+    for name in ("max-height", "max-width", "height", "width", "line-height"):
         value = values.get(name)
         if value is not None and (cuts or name.startswith("max-")) and not (value.endswith("%") and not value.startswith("0")):
             px = length(value)
-            if px is not None and px <= 2:
+            if px is not None and px <= 2 and not (name == "line-height" and value[-1:].isdigit() and px > 0):
                 return "size"
     spacing = length(values.get("letter-spacing", "0"))
     return "letter-spacing" if spacing is not None and spacing <= -LETTER_PX / 2 else None
@@ -255,7 +247,7 @@ def _moved(values: Mapping[str, str]) -> str | None:
         return "off-screen"
     if any(_far(values[name]) for name in ("margin", "margin-left", "margin-top", "translate") if name in values):
         return "off-screen"
-    if "text-indent" in values and _far(values["text-indent"]):
+    if any(_far(values[name]) or values[name] == "100%" for name in ("text-indent", "padding-left") if name in values):
         return "text-indent"
     layer = length(values.get("z-index", "0"))
     return "behind" if positioned and layer is not None and layer < 0 else None
@@ -279,15 +271,16 @@ def _clipped(values: Mapping[str, str]) -> str | None:
             top, right, bottom, left = map(float, sides)
             if bottom - top <= 2 or right - left <= 2:
                 return "clip"
-    for name in ("clip-path", "-webkit-clip-path"):
-        if _is_clipped(values.get(name, "")):
-            return "clip"
-    for name in ("transform", "-webkit-transform", "-ms-transform", "-moz-transform", "scale"):
-        value = values.get(name, "")
-        if name == "scale" and value[:1].isdigit() and float(_NUMBERS.findall(value)[0]) < _FAINTEST:
-            return "transform"
-        if any(_vanishes(*found) for found in _TRANSFORM.findall(value)):
-            return "transform"
+    if _is_clipped(values.get("clip-path", "")):
+        return "clip"
+    mask = background(values.get("mask-image", "none"))
+    if "transparent" in values.get("mask-image", "") and mask is None:
+        return "mask"
+    scale = _NUMBERS.findall(values.get("scale", ""))
+    if (scale and float(scale[0]) < _FAINTEST) or any(
+        _vanishes(*found) for found in _TRANSFORM.findall(values.get("transform", ""))
+    ):
+        return "transform"
     return None
 
 
@@ -317,12 +310,13 @@ def _vanishes(function: str, axis: str, arguments: str) -> bool:
             return len(numbers) >= 6 and abs(numbers[0] * numbers[3] - numbers[1] * numbers[2]) < 0.01
 
 
-def _inside(around: Look, change: _Change) -> Look:
+def _inside(around: Look, change: _Change, root_px: float) -> Look:
     if change == _NO_CHANGE:
         return around
     font = around.font_px
     if change.font is not None:
-        font = around.font_px * change.font[1] if change.font[0] else change.font[1]
+        unit, size = change.font
+        font = size * {"px": 1.0, "em": around.font_px, "rem": root_px}[unit]
     back = around.back
     if change.back is False:
         back = None

@@ -64,6 +64,16 @@ STYLES = {
     "letter spacing": "letter-spacing:-1em",
     "behind": "position:absolute;z-index:-1",
     "word's own": "mso-hide:all",
+    "a later shorthand wins": "font-size:14px;font:0/0 a",
+    "a later background wins": "background-color:#000;color:#fff;background:#fff",
+    "a gradient as picture": "background-image:linear-gradient(#000,#000);color:#000",
+    "a scrolled box without height": "height:0;overflow:auto",
+    "lines without height": "line-height:0;overflow:hidden",
+    "logical height": "max-block-size:0;overflow:hidden",
+    "logical offset": "position:absolute;inset-inline-start:-9999px",
+    "indented out of its box": "text-indent:100%;white-space:nowrap;overflow:hidden",
+    "padded out of its box": "padding-left:9999px;overflow:hidden",
+    "masked": "mask-image:linear-gradient(transparent,transparent)",
     "variable": "--x:none;display:var(--undefined,none)",
 }
 
@@ -139,6 +149,7 @@ PLACES = {
     "inherited white": '<div style="color:#fff"><p><b>{}</b></p></div>',
     "opacity by halves": '<div style="opacity:.3"><div style="opacity:.3">{}</div></div>',
     "size by tenths": '<div style="font-size:.3em"><p style="font-size:.3em"><b style="font-size:.5em">{}</b></p></div>',
+    "root letters": "<style>html{font-size:1px}</style><p style='font-size:1rem'>{}</p>",
     "hidden outside, shown inside": '<div style="display:none"><p style="display:block">{}</p></div>',
 }  # fmt: skip
 
@@ -150,6 +161,10 @@ SEEN = {
     "white on dark": '<div style="background:#222"><p style="color:#fff">{}</p></div>',
     "white on a dark cell": '<table><td bgcolor="navy"><font color="white">{}</font></td></table>',
     "white on a picture": '<div style="background:url(dark.png)"><b style="color:#fff">{}</b></div>',
+    "white on an old picture": '<table><td background="dark.png"><font color="white">{}</font></table>',
+    "white on a picture of its own": '<div style="background-image:url(dark.png)"><b style="color:#fff">{}</b></div>',
+    "narrow lines": '<p style="line-height:1.2;overflow:hidden">{}</p>',
+    "an earlier shorthand": '<p style="font:0/0 a;font-size:14px">{}</p>',
     "grey": '<p style="color:#999">{}</p>',
     "only hidden on phones": "<style>@media (max-width:600px){{.x{{display:none}}}}</style><p class=x>{}</p>",
     "only hidden in print": '<style media="print">p{{display:none}}</style><p>{}</p>',

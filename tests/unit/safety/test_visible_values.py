@@ -70,7 +70,7 @@ def test_media(query: str, holds: bool) -> None:
         ("color:RED;padding:1px", (("color", "red", False),)),
         ("color:red!important;", (("color", "red", True),)),
         ("--x: Y", (("--x", "y", False),)),
-        ("background:url(data:a;b,c);color:red", (("background", "url(data:a;b,c)", False), ("color", "red", False))),
+        ("background:url(data:a;b,c);color:red", (("background-color", "url(data:a;b,c)", False), ("color", "red", False))),
         (r"c\6flor:red", (("color", "red", False),)),
         ("color:red;}display:none", (("color", "red", False),)),
         ("/* display:none */color:red /* unclosed", (("color", "red", False),)),
