@@ -21,6 +21,7 @@ from agentmail.errors import ConflictError, NotFoundError, ValidationError
 from agentmail.inboxes.types import CreateInboxRequest
 from agentmail.messages.errors import MessageRejectedError
 
+from engines import ENGINES, settings, url_of
 from served import Served, eventually, serving
 
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -68,9 +69,9 @@ REQUIRED_LISTS = {"labels", "to", "senders", "recipients", "messages", "inboxes"
 REQUIRED_LISTS |= {"api_keys", "events", "pods", "errors"}
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("house")) as running:
+@pytest.fixture(scope="module", params=ENGINES)
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with url_of(request.param) as url, serving(tmp_path_factory.mktemp("house"), settings(url)) as running:
         yield running
 
 

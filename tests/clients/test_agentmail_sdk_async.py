@@ -9,13 +9,16 @@ from agentmail import AgentMailEnvironment, AsyncAgentMail
 from agentmail.core.api_error import ApiError
 from agentmail.messages.errors import MessageRejectedError
 
+from engines import ENGINES, url_of
 from houses import Living, living
+from postroom.config import Config, Storage
 
 
-@pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[Living]:
-    async with living(tmp_path / "house") as opened:
-        yield opened
+@pytest.fixture(params=ENGINES)
+async def house(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Living]:
+    with url_of(request.param) as url:
+        async with living(tmp_path / "house", Config(store=Storage(url=url))) as opened:
+            yield opened
 
 
 def sdk(house: Living, token: str) -> AsyncAgentMail:

@@ -16,6 +16,7 @@ from agentmail.websockets.types import Subscribe
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
+from engines import ENGINES, settings, url_of
 from served import Served, serving
 
 pytestmark = pytest.mark.filterwarnings("ignore:websockets:DeprecationWarning")  # what the SDK imports
@@ -57,9 +58,9 @@ class _Said:
         return json.dumps(self.raw)
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    with serving(tmp_path) as running:
+@pytest.fixture(params=ENGINES)
+def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
+    with url_of(request.param) as url, serving(tmp_path, settings(url)) as running:
         running.ok("POST", "/v0/inboxes", {"username": "nora"})
         running.ok("POST", "/v0/inboxes", {"username": "omar"})
         yield running

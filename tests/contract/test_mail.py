@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from engines import url_of
 from postroom.config import Config
 from postroom.errors import Forbidden, Invalid, NotFound
 from postroom.model.mail import AttachmentData, DraftFields, NewInbox
@@ -35,8 +36,15 @@ class Backend:
 
 
 @asynccontextmanager
-async def _office(where: Any) -> AsyncIterator[Backend]:
-    store = await Store.open(where)
+async def _office(where: Any, engine: str = "sqlite") -> AsyncIterator[Backend]:
+    with url_of(engine) as url:
+        async with _office_at(where, url) as backend:
+            yield backend
+
+
+@asynccontextmanager
+async def _office_at(where: Any, url: str) -> AsyncIterator[Backend]:
+    store = await Store.open(where, url=url)
     office = await Office.open(store, Config())
 
     async def arrive(to: str, raw: bytes) -> None:
@@ -50,6 +58,7 @@ async def _office(where: Any) -> AsyncIterator[Backend]:
 
 BACKENDS: dict[str, Callable[[Path], Any]] = {
     "office on sqlite": _office,
+    "office on postgresql": lambda folder: _office(folder, "postgresql"),
     "office in memory": lambda folder: _office(":memory:"),
 }
 

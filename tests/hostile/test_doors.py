@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 import pytest
 
+from engines import ENGINES, settings, url_of
 from postroom.testing import send_mail
 from served import Served, eventually, serving
 
@@ -59,9 +60,9 @@ OURS = {
 }
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("doors") / "house") as daemon:
+@pytest.fixture(scope="module", params=ENGINES)
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with url_of(request.param) as url, serving(tmp_path_factory.mktemp("doors") / "house", settings(url)) as daemon:
         daemon.agent("scout")
         yield daemon
 

@@ -5,7 +5,7 @@ Everything else (savepoints, named parameters through `Statement`) is the same S
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Protocol
 
@@ -41,10 +41,25 @@ class Dialect(Protocol):
 
     name: str
     shared: bool  # one connection for everything (a database in memory)
-    begin_write: str  # the statement that begins a writing transaction
+    alone: bool  # nobody else writes to this database while we are open
+    begin_write: str  # the statement that begins a writing transaction; writers take turns, so commits follow `event.seq`
+    commit_write: str  # the statement that ends it, and wakes who listens on other nodes
+    snapshot: str  # the file of the whole schema; "": a new database goes through every revision
 
     def connect(self, *, writes: bool) -> Connection: ...
     def in_transaction(self, connection: Connection) -> bool: ...
+    def usable(self, connection: Connection) -> bool:
+        """False once the server is gone from its other end."""
+        ...
+
+    def listen(self, heard: Callable[[], None]) -> Callable[[], Awaitable[None]]:
+        """Call `heard` on the running loop after every commit of another node; answers what ends that."""
+        ...
+
+    def upgrade(self, connection: Connection) -> None:
+        """Run the missing revisions."""
+        ...
+
     def has_table(self, connection: Connection, name: str) -> bool: ...
     def inserted_id(self, cursor: Cursor) -> int: ...
     def fault(self, problem: BaseException) -> Fault | None:

@@ -48,20 +48,20 @@ class Store:
         self._inline = self._reader(connection)
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="postroom-reader")
         self._spare = [self._reader(connection) for _ in range(READERS)]
-        self.events = EventLog(self.read, self.read_now)
-        self.blobs = Blobs(folder / "blobs" if folder else None, self.read)
+        self.events = EventLog(self.read, self.read_now, alone=dialect.alone)
+        self.blobs = Blobs(folder / "blobs" if folder and dialect.alone else None, self.read)
         self.leases = Leases(clock)
         self.search = SearchIndex()
         self._writer = Writer(dialect, connection, self._guard, self.events.publish)
+        self._heard: list[Callable[[], None]] = []
+        self._stop_listening = dialect.listen(self._others_wrote)
 
     @classmethod
     async def open(cls, where: Path | Literal[":memory:"], *, clock: Clock | None = None, url: str = "") -> Store:
         """Open the data folder `where`, making or migrating what is in it. Raises `InUse`, `StorageFailure`."""
-        if url:
-            raise Invalid("this version stores in SQLite only", fix='leave store.url = ""')
         folder = where if isinstance(where, Path) else None
         lock = FolderLock(folder) if folder else None
-        dialect = Sqlite(folder / "postroom.db" if folder else None)
+        dialect = _engine(folder, url)
         try:
             connection = await asyncio.to_thread(_prepare, dialect)
             return cls(dialect, folder, lock, clock or SystemClock(), connection)
@@ -74,6 +74,15 @@ class Store:
     def accepting(self) -> bool:
         """False from a storage failure until the disk has taken a write again."""
         return self._writer.accepting
+
+    @property
+    def alone(self) -> bool:
+        """True when no other node works on this database."""
+        return self._dialect.alone
+
+    def on_others(self, fn: Callable[[], None]) -> None:
+        """Call `fn` on the loop after other nodes' commits: what this node remembers may be out of date."""
+        self._heard.append(fn)
 
     async def until_accepting(self) -> None:
         """Wait while the disk refuses writes."""
@@ -99,6 +108,7 @@ class Store:
 
     async def close(self) -> None:
         """Finish what is queued, then let go of the folder."""
+        await self._stop_listening()
         await self._writer.close()
         self._closed = True
         await asyncio.to_thread(self._pool.shutdown)
@@ -107,6 +117,14 @@ class Store:
         if self._lock:
             self._lock.release()
             self._lock = None
+
+    def _others_wrote(self) -> None:
+        try:
+            self.events.catch_up()
+        except StorageFailure:
+            return  # listening starts again with the server, and then this is called again
+        for fn in self._heard:
+            fn()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -123,6 +141,23 @@ class Store:
             self._spare.append(reader)
 
     def _view(self, reader: Reader, fn: Callable[[Reader], T]) -> T:
+        if not self._dialect.usable(reader.connection):
+            self._reconnect(reader)
+        try:
+            return self._looked(reader, fn)
+        except StorageFailure:
+            if self._dialect.usable(reader.connection):
+                raise
+        self._reconnect(reader)  # the server was restarted meanwhile: look again, once
+        return self._looked(reader, fn)
+
+    def _reconnect(self, reader: Reader) -> None:
+        try:
+            reader.connection = self._dialect.connect(writes=False)
+        except Exception as problem:
+            raise _as_ours(self._dialect, problem) from problem
+
+    def _looked(self, reader: Reader, fn: Callable[[Reader], T]) -> T:
         connection = reader.connection
         with self._exclusive():
             nested = self._dialect.in_transaction(connection)
@@ -138,6 +173,16 @@ class Store:
 
     def _exclusive(self) -> AbstractContextManager[Any]:
         return self._guard or nullcontext()
+
+
+def _engine(folder: Path | None, url: str) -> Dialect:
+    if not url:
+        return Sqlite(folder / "postroom.db" if folder else None)
+    try:
+        from postroom.store.postgresql import Postgresql
+    except ImportError:
+        raise Invalid("store.url needs the PostgreSQL driver", fix="pip install 'postroom[postgresql]'") from None
+    return Postgresql(url)
 
 
 def _prepare(dialect: Dialect) -> Connection:

@@ -8,6 +8,7 @@ so a thousand followers who are up to date cost no query. A cursor never goes ba
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,6 +17,7 @@ from typing import Any, Final, TypeVar
 
 from sqlalchemy import bindparam, func, select
 
+from postroom.errors import StorageFailure
 from postroom.model.event import Event
 from postroom.store import schema
 from postroom.store.statement import Statement, in_list, sql, upsert
@@ -54,14 +56,20 @@ class EventLog:
     """The house's one event log."""
 
     def __init__(
-        self, read: Callable[[Callable[[Reader], list[Event]]], Awaitable[list[Event]]], point: Callable[..., Any]
+        self,
+        read: Callable[[Callable[[Reader], list[Event]]], Awaitable[list[Event]]],
+        point: Callable[..., Any],
+        *,
+        alone: bool = True,
     ) -> None:
+        """`alone` False: other nodes write events too, and are heard of by `catch_up`."""
         self._read = read
         self._point = point
         self._recent: deque[Event] = deque(maxlen=RECENT)
         self._last: int = point(lambda reader: reader.scalar(_LAST)) or 0
         self._since = self._last  # every event after this one is in `_recent`
         self._waiting: set[asyncio.Future[None]] = set()
+        self._alone = alone
 
     def last_seq(self) -> int:
         """The position of the newest committed event."""
@@ -123,6 +131,19 @@ class EventLog:
 
     def publish(self, events: Sequence[Event]) -> None:
         """The store's call, on the loop, right after COMMIT."""
+        if self._alone or events[0].seq == self._last + 1:
+            self._append(events)
+            return
+        with contextlib.suppress(StorageFailure):  # then it is made up for when the server is back
+            self.catch_up()  # other nodes' events come before these
+
+    def catch_up(self) -> None:
+        """Take up what was committed since: by other nodes, or by us without our hearing of it."""
+        statement = _select(False, False, False, False)
+        while rows := self._point(lambda reader: reader.all(statement, seq=self._last, count=RECENT)):
+            self._append([_event(row) for row in rows])
+
+    def _append(self, events: Sequence[Event]) -> None:
         overflow = len(self._recent) + len(events) - RECENT
         if overflow > 0:
             self._since = [*self._recent, *events][overflow - 1].seq

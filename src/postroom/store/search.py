@@ -19,8 +19,9 @@ from sqlalchemy import bindparam, delete, insert, select, text
 
 from postroom.store import schema
 from postroom.store.statement import sql
-from postroom.store.terms import bigrams, folded, inbox_token, match_expression, spaced
+from postroom.store.terms import bigrams, folded, inbox_token, match_expression, spaced, words
 from postroom.store.transaction import Reader, Tx
+from postroom.store.tsvector import Tsvector
 
 RANKED: Final = 2000  # newest matches that a ranked search puts in order
 FEW_INBOXES: Final = 3  # up to here their tokens are cheap to search by
@@ -49,6 +50,8 @@ _RANK = sql(
         "ORDER BY score, id DESC LIMIT :count"
     )
 )
+_VECTORS: Final = Tsvector("mail_search")
+_WEIGHTS: Final = (("subject", "A"), ("from_", "B"), ("recipients", "C"), ("text", "D"), ("cjk", "D"))
 _document = schema.search_document.c
 _KEEP = sql(insert(schema.search_document).values({name: bindparam(name) for name in ("id", "pod", "inbox", "indexed")}))
 _KEPT = sql(select(_document.indexed).where(_document.id == bindparam("id")))
@@ -64,6 +67,10 @@ class SearchIndex:
         texts = [folded(fields.get(name, "")[:FIELD_CHARS]) for name in FIELDS]
         row = dict(zip(FIELDS, map(spaced, texts), strict=True))
         row |= {"scope": inbox_token(inbox), "cjk": " ".join(filter(None, map(bigrams, texts)))}
+        if tx.engine == "postgresql":
+            _VECTORS.put(tx, doc_id, [row["scope"]], [(weight, words(row[name])) for name, weight in _WEIGHTS])
+            tx.run(_KEEP, id=doc_id, pod=pod, inbox=inbox, indexed=b"")
+            return
         tx.run(_ADD, id=doc_id, **row)
         tx.run(_KEEP, id=doc_id, pod=pod, inbox=inbox, indexed=zlib.compress(json.dumps(row).encode(), 1))
 
@@ -72,7 +79,10 @@ class SearchIndex:
         kept = tx.scalar(_KEPT, id=doc_id)
         if kept is None:
             return
-        tx.run(_TAKE_OUT, id=doc_id, **json.loads(zlib.decompress(kept)))
+        if tx.engine == "postgresql":
+            _VECTORS.remove(tx, doc_id)
+        else:
+            tx.run(_TAKE_OUT, id=doc_id, **json.loads(zlib.decompress(kept)))
         tx.run(_FORGET, id=doc_id)
 
     def find(
@@ -93,6 +103,8 @@ class SearchIndex:
         if not terms or not inboxes:
             return []
         before = _NEWEST if before_id is None else before_id
+        if reader.engine == "postgresql":
+            return _find_vectors(reader, query, inboxes, before=before, limit=limit, ranked=ranked)
         page = None if ranked else self._in_house(reader, terms, before, set(inboxes), limit)
         if page is not None:
             return page
@@ -113,3 +125,12 @@ class SearchIndex:
         found = reader.all(_FIND_IN_HOUSE, query=terms, before=before, count=count)
         page = [doc_id for doc_id, inbox in found if inbox in inboxes][:limit]
         return page if len(page) == limit or len(found) < count else None
+
+
+def _find_vectors(reader: Reader, query: str, inboxes: Sequence[str], *, before: int, limit: int, ranked: bool) -> list[int]:
+    if len(inboxes) > FEW_INBOXES and not ranked:
+        return _VECTORS.find_inside(reader, query, inboxes, before=before, limit=limit)
+    scopes = list(map(inbox_token, inboxes))
+    if ranked:
+        return _VECTORS.ranked(reader, query, scopes, before=before, limit=limit, newest=RANKED)
+    return _VECTORS.find(reader, query, scopes, before=before, limit=limit)

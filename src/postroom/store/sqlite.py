@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final, cast
 
@@ -31,7 +32,10 @@ class Sqlite:
     """The embedded engine. `path` None: a database in memory, on one shared connection."""
 
     name = "sqlite"
+    alone = True
     begin_write = "BEGIN IMMEDIATE"
+    commit_write = "COMMIT"
+    snapshot = "schema.sql"
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -62,6 +66,17 @@ class Sqlite:
     def in_transaction(self, connection: Connection) -> bool:
         return cast(sqlite3.Connection, connection).in_transaction
 
+    def usable(self, connection: Connection) -> bool:
+        return True
+
+    def listen(self, heard: Callable[[], None]) -> Callable[[], Awaitable[None]]:
+        return _nothing
+
+    def upgrade(self, connection: Connection) -> None:
+        from postroom.store.migrations.upgrade import upgrade
+
+        upgrade(connection)
+
     def has_table(self, connection: Connection, name: str) -> bool:
         row = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :name", {"name": name}).fetchone()
         return row is not None
@@ -83,3 +98,7 @@ class Sqlite:
     def check(self, connection: Connection) -> str:
         rows = [row[0] for row in connection.execute("PRAGMA quick_check(1)").fetchall()]
         return "" if rows == ["ok"] else "; ".join(rows)
+
+
+async def _nothing() -> None:
+    """There is no other node."""

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Select, Table, bindparam, column, select
+from sqlalchemy import BindParameter, Select, Table, bindparam, column, select
 from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -36,8 +36,13 @@ class Compiled:
             return params
         values = {**self._defaults, **params}
         for name in self._lists:
-            values[name] = json.dumps(list(values[name]))
+            values[name] = json.dumps([_clean(value) for value in values[name]])
         return values
+
+
+def _clean(value: Any) -> Any:
+    """No engine finds text with a NUL in a JSON array, and PostgreSQL refuses such an array whole."""
+    return value.replace("\0", "\ufffd") if isinstance(value, str) and "\0" in value else value
 
 
 class Statement:
@@ -93,8 +98,13 @@ def upsert(
 
 def in_list(name: str) -> Select[Any]:
     """The right side of `column.in_(in_list("ids"))`; pass `ids=[…]` of any length, even none."""
-    elements = _Elements(bindparam(name, type_=_JsonArray())).table_valued(column("value"))
+    elements = _Elements(list_parameter(name)).table_valued(column("value"))
     return select(elements.c.value)
+
+
+def list_parameter(name: str) -> BindParameter[Any]:
+    """A parameter that is a list and travels as one JSON array."""
+    return bindparam(name, type_=_JsonArray())
 
 
 class _JsonArray(TypeDecorator[Any]):

@@ -12,10 +12,12 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from dataclasses import dataclass
 from typing import Final
 
 TERMS: Final = 32  # of one query; more than that is no query a person wrote
 QUERY_CHARS: Final = 1000
+WORD_CHARS: Final = 255  # of a word that is told apart; PostgreSQL takes 2,046 bytes
 
 _MARK: Final = "\ue000"  # private use: unicode61 takes it for a letter, and no text keeps it
 
@@ -27,6 +29,8 @@ _RUN: Final = re.compile(f"[{_CJK}]+")
 _PART: Final = re.compile(f"(?P<run>[{_CJK}]+)|[^{_CJK}]+")
 _PIECE: Final = re.compile(r'"(?P<phrase>[^"]*)"?(?P<star>\*?)|(?P<word>[^\s"]+)')
 _TOKEN: Final = re.compile(r"[^\W_]")  # unicode61 indexes letters and digits
+_WORD: Final = re.compile(r"[^\W_]+")
+_ACCENTED: Final = re.compile("([A-Za-z])[\u0300-\u036f]+")
 
 
 def folded(text: str) -> str:
@@ -54,22 +58,40 @@ def bigrams(text: str) -> str:
     return " ".join(" ".join(run[at : at + 2] for at in range(len(run))) for run in _RUN.findall(text))
 
 
-def match_expression(query: str) -> str:
-    """`query` as an FTS5 expression; "" when it holds no term."""
-    terms: list[str] = []
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """One thing a query asks for: words that follow each other, the last perhaps as a prefix."""
+
+    text: str  # as written, or bigrams with spaces between
+    prefix: bool
+
+
+def query_terms(query: str) -> list[Term]:
+    """What `query` asks for, all of it at once; [] when it holds no term."""
+    terms: list[Term] = []
     for piece in _PIECE.finditer(folded(query[:QUERY_CHARS])):
         body = piece["phrase"] if piece["word"] is None else piece["word"]
         starred = bool(piece["star"]) or body.endswith("*")
         parts = list(_PART.finditer(body))
         for part in parts:
             terms += _term(part[0], run=part["run"] is not None, prefix=starred and part is parts[-1])
-    return " AND ".join(terms[:TERMS])
+    return terms[:TERMS]
 
 
-def _term(text: str, *, run: bool, prefix: bool) -> list[str]:
+def match_expression(query: str) -> str:
+    """`query` as an FTS5 expression; "" when it holds no term."""
+    return " AND ".join(f'"{term.text}"{" *" if term.prefix else ""}' for term in query_terms(query))
+
+
+def words(text: str) -> list[str]:
+    """`text` as FTS5's unicode61 would take it apart, for an engine that has no such tokenizer."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", text)))
+    return [word[:WORD_CHARS] for word in _WORD.findall(text.lower().replace("ς", "σ"))]
+
+
+def _term(text: str, *, run: bool, prefix: bool) -> list[Term]:
     if run:
         phrase = " ".join(text[at : at + 2] for at in range(max(1, len(text) - 1)))
-        return [f'"{phrase}"{" *" if len(text) == 1 else ""}']
-    if not _TOKEN.search(text):
-        return []
-    return [f'"{text}"{" *" if prefix else ""}']
+        return [Term(text=phrase, prefix=len(text) == 1)]
+    return [Term(text=text, prefix=prefix)] if _TOKEN.search(text) else []

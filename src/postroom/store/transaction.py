@@ -31,6 +31,11 @@ class Reader:
         self._dialect = dialect
         self._name = dialect.name
 
+    @property
+    def engine(self) -> str:
+        """The dialect's name, for the few statements that cannot be the same on both engines."""
+        return self._name
+
     def one(self, stmt: Statement, **params: Any) -> Row | None:
         """The first row, or None."""
         compiled = stmt.on(self._name)

@@ -171,7 +171,7 @@ class Writer:
         connection.execute(self._dialect.begin_write)
         for job in jobs:
             self._run(job)
-        connection.execute("COMMIT")
+        connection.execute(self._dialect.commit_write)
 
     def _run(self, job: Job) -> None:
         connection = self._connection

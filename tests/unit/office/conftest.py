@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from engines import url_of
 from postroom.config import Config
 from postroom.model.mail import Inbox, NewInbox
 from postroom.model.paging import MailFilter, PageRequest
@@ -90,11 +91,12 @@ def config() -> Config:
     return Config()
 
 
-@pytest.fixture(params=["file", "memory"])
+@pytest.fixture(params=["file", "memory", "postgresql"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    opened = await Store.open(tmp_path if request.param == "file" else ":memory:", clock=FakeClock())
-    yield opened
-    await opened.close()
+    with url_of("postgresql" if request.param == "postgresql" else "sqlite") as url:
+        opened = await Store.open(":memory:" if request.param == "memory" else tmp_path, clock=FakeClock(), url=url)
+        yield opened
+        await opened.close()
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Literal
 import pytest
 from sqlalchemy import Column, Index, Integer, MetaData, Table, Text, bindparam, insert, select
 
+from engines import url_of
 from postroom.store.engine import Store
 from postroom.store.statement import sql
 
@@ -26,7 +27,8 @@ class Notes:
     @staticmethod
     def make(store: Store) -> None:
         connection = store._writer._connection
-        connection.execute("CREATE TABLE IF NOT EXISTS note (id INTEGER PRIMARY KEY, name TEXT UNIQUE)")
+        key = "INTEGER" if store.alone else "SERIAL"
+        connection.execute(f"CREATE TABLE IF NOT EXISTS note (id {key} PRIMARY KEY, name TEXT UNIQUE)")
 
     @classmethod
     def names(cls, store: Store) -> list[str]:
@@ -38,13 +40,25 @@ def notes() -> type[Notes]:
     return Notes
 
 
-@pytest.fixture(params=["file", "memory"])
+@pytest.fixture(params=["file", "memory", "postgresql"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    where: Path | Literal[":memory:"] = tmp_path / "data" if request.param == "file" else ":memory:"
-    opened = await Store.open(where)
-    Notes.make(opened)
-    yield opened
-    await opened.close()
+    where: Path | Literal[":memory:"] = ":memory:" if request.param == "memory" else tmp_path / "data"
+    with url_of("postgresql" if request.param == "postgresql" else "sqlite") as url:
+        opened = await Store.open(where, url=url)
+        Notes.make(opened)
+        yield opened
+        await opened.close()
+
+
+@pytest.fixture
+async def shared(tmp_path: Path) -> AsyncIterator[tuple[Store, Store]]:
+    """Two nodes over one database."""
+    with url_of("postgresql") as url:
+        nodes = await Store.open(tmp_path / "one", url=url), await Store.open(tmp_path / "two", url=url)
+        Notes.make(nodes[0])
+        yield nodes
+        for node in nodes:
+            await node.close()
 
 
 @pytest.fixture
