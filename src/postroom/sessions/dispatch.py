@@ -1,6 +1,6 @@
 """Hands pending notices to the hosts postroom drives, one delivery per session at a time.
 
-Waking is off by default; then pending waits and says so. A delivery nobody took is offered again
+Waking is off by default; then pending waits and says so, unless the agent asked to be reminded. A delivery nobody took is offered again
 after 5 s, 30 s and 5 min, then it waits for new mail or a person. Wakes are capped per inbox and hour.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import structlog
@@ -17,14 +17,16 @@ from postroom import limits
 from postroom.clock import MICROS
 from postroom.config import Config
 from postroom.errors import StorageFailure
+from postroom.model import event as kinds
 from postroom.model.principal import Principal
-from postroom.model.session import Delivery, SessionHost
+from postroom.model.session import Delivery, Notice, SessionHost
+from postroom.sessions.notices import FAILURES
 from postroom.sessions.pending import Pending
 from postroom.sessions.rows import Row, Rows
+from postroom.sessions.tables import NEVER
 from postroom.store.engine import Store
 
 RETRIES_S = (5, 30, 300)
-NEVER = 2**62
 HOUR_US = 3600 * MICROS
 log = structlog.get_logger("postroom.sessions")
 
@@ -43,13 +45,16 @@ class Dispatcher:
         *,
         hosts: Mapping[str, SessionHost],
         directory: Directory,
+        taken: Callable[[Sequence[Notice]], None],
     ) -> None:
+        """`taken` is told which notices a turn took."""
         self._store = store
         self._rows = rows
         self._pending = pending
         self._config = config
         self._hosts = hosts
         self._directory = directory
+        self._taken = taken
         self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._woken: dict[str, deque[int]] = defaultdict(deque)
         self._changed = asyncio.Event()
@@ -63,6 +68,11 @@ class Dispatcher:
         settings = self._config.agents.get(agent.name or "")
         return settings.host if settings else ""
 
+    async def drives(self, agent_id: str) -> bool:
+        """Whether postroom runs this agent's sessions; else they are pulled."""
+        agent = await self._directory(agent_id)
+        return agent is not None and self.host_of(agent) != ""
+
     def wakes(self, agent: Principal) -> bool:
         """Whether mail may start this agent's sessions."""
         settings = self._config.agents.get(agent.name or "")
@@ -73,6 +83,7 @@ class Dispatcher:
     async def run(self) -> None:
         """Start what is due until cancelled; then stop the running deliveries."""
         try:
+            await self._rows.reschedule({agent_id: await self.drives(agent_id) for agent_id in self._rows.agents()})
             while True:
                 self._changed.clear()
                 wait_s = await self._start_due()
@@ -96,14 +107,14 @@ class Dispatcher:
 
     async def _start_due(self) -> float | None:
         now = self._store.clock.now_us()
-        due, next_at = self._rows.due(now)
+        due, next_at = self._rows.due(now, len(self._running) + self._config.sessions.max_live)
         for row in due:
             if row.key in self._running or len(self._running) >= self._config.sessions.max_live:
                 continue
             agent = await self._directory(row.agent_id)
             if agent is None or not self.host_of(agent):
                 continue
-            reason, again_at = self._obstacle(agent, row, now)
+            reason, again_at = await self._obstacle(agent, row, now)
             if not reason:
                 self._woken[row.inbox_id].append(now)
                 self._start(row, agent)
@@ -111,19 +122,30 @@ class Dispatcher:
                 await self._rows.waits(row, attempts=row.attempts, next_at=again_at, reason=reason)
         return None if next_at is None or next_at >= NEVER else max(0.01, (next_at - now) / MICROS)
 
-    def _obstacle(self, agent: Principal, row: Row, now: int) -> tuple[str, int]:
+    async def _obstacle(self, agent: Principal, row: Row, now: int) -> tuple[str, int]:
         """Why this session is not woken now ("" when it is), and when to look again."""
         host = self.host_of(agent)
         if host not in self._hosts:
             return f"no session host named {host} is installed", NEVER
-        if not self.wakes(agent):
-            return "wake is off", NEVER
+        if reason := await self._asleep(agent, row):
+            return reason, NEVER
         woken = self._woken[row.inbox_id]
         while woken and woken[0] <= now - HOUR_US:
             woken.popleft()
         if len(woken) >= limits.WAKES_PER_HOUR:
             return f"{limits.WAKES_PER_HOUR} wakes in the last hour", woken[0] + HOUR_US
         return "", 0
+
+    async def _asleep(self, agent: Principal, row: Row) -> str:
+        """Why what is pending starts no turn; "" when it does. A reminder the agent asked for always does, a failure never."""
+        events = await self._pending.events(row)
+        if any(event.kind == kinds.FOLLOWUP_DUE and not event.snapshot.get("answered") for event in events):
+            return ""
+        if not self.wakes(agent):
+            return "wake is off"
+        if events and all(event.kind in FAILURES for event in events):
+            return "a report of a failure waits for the next turn"
+        return ""
 
     def _start(self, row: Row, agent: Principal) -> None:
         if row.key in self._running:
@@ -164,6 +186,7 @@ class Dispatcher:
         )
         if await self._hosts[self.host_of(agent)].deliver(delivery):
             await self._rows.taken(row, notices[-1].seq)
+            self._taken(notices)
             return
         await self._try_later(row)
 

@@ -9,11 +9,14 @@ import structlog
 
 from postroom.config import Config
 from postroom.errors import NotFound, StorageFailure
+from postroom.model import event as kinds
+from postroom.model.event import Event
 from postroom.model.ports import Mail, ReadLog
 from postroom.model.principal import Principal, require_owner
 from postroom.model.session import Notice, SessionHost, SessionRow
 from postroom.safety.redact import Redactor
 from postroom.sessions.dispatch import Directory, Dispatcher
+from postroom.sessions.followups import Followups
 from postroom.sessions.notices import Notices
 from postroom.sessions.pending import Pending
 from postroom.sessions.routing import Router
@@ -46,8 +49,13 @@ class Sessions:
         self._rows = Rows(store)
         notices = Notices(mail, redactor, max_body_chars=config.view.max_body_chars, read_log=read_log)
         self._pending = Pending(store, notices)
-        self._router = Router(store, mail, self._rows, config.sessions)
-        self._dispatcher = Dispatcher(store, self._rows, self._pending, config, hosts=hosts, directory=directory)
+        self._dispatcher = Dispatcher(
+            store, self._rows, self._pending, config, hosts=hosts, directory=directory, taken=self._was_taken
+        )
+        self._router = Router(store, mail, self._rows, config.sessions, driven=self._dispatcher.drives)
+        self._followups = Followups(
+            store, mail, self._rows, session_id=self._router.session_id, every_s=config.sessions.followup_sweep_s
+        )
 
     async def list(self, principal: Principal) -> Sequence[SessionRow]:
         """Sessions, last changed first; an agent sees its own."""
@@ -60,7 +68,10 @@ class Sessions:
         """
         row = self._find(principal, session_id)
         if ack is not None:
-            await self._rows.taken(row, min(ack, row.offered))
+            upto = min(ack, row.offered)
+            events = [event for event in await self._pending.events(row) if event.seq <= upto]
+            await self._rows.taken(row, upto)
+            self._was_taken(events)
             row = self._find(principal, session_id)
         agent = await self._directory(row.agent_id)
         if agent is None:
@@ -80,6 +91,7 @@ class Sessions:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._steadily(self._follow))
             tasks.create_task(self._steadily(self._dispatcher.run))
+            tasks.create_task(self._steadily(self._followups.run))
 
     async def close(self) -> None:
         """Close the hosts."""
@@ -102,6 +114,10 @@ class Sessions:
             while await self._router.step():
                 self._dispatcher.poke()
             await self._store.events.wait(seq)
+
+    def _was_taken(self, told: Sequence[Notice | Event]) -> None:
+        if any(one.kind == kinds.FOLLOWUP_DUE for one in told):
+            self._followups.poke()
 
     def _find(self, principal: Principal, session_id: str) -> Row:
         row = self._rows.find(principal, session_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from postroom import config
 from postroom.errors import NotFound
@@ -19,11 +19,15 @@ CURSOR = "sessions.routing"
 class Router:
     """Follows the event log and moves each event into its session's row, once and in order."""
 
-    def __init__(self, store: Store, mail: Mail, rows: Rows, settings: config.Sessions) -> None:
+    def __init__(
+        self, store: Store, mail: Mail, rows: Rows, settings: config.Sessions, *, driven: Callable[[str], Awaitable[bool]]
+    ) -> None:
+        """`driven` says whether postroom itself runs the sessions of an agent."""
         self._store = store
         self._mail = mail
         self._rows = rows
         self._settings = settings
+        self._driven = driven
 
     async def step(self) -> int:
         """Route what is new; the number of events looked at."""
@@ -31,7 +35,8 @@ class Router:
         events = await self._store.events.after(seq, kinds=TOLD)
         if events:
             owners = await self._owners(events)
-            routed = [item for event in events if (item := self._session_of(event, owners)) is not None]
+            driven = {agent_id: await self._driven(agent_id) for agent_id in set(owners.values()) if agent_id}
+            routed = [item for event in events if (item := self._session_of(event, owners, driven)) is not None]
             await self._rows.route(routed, CURSOR, events[-1].seq)
         return len(events)
 
@@ -41,7 +46,7 @@ class Router:
             return self._settings.fallback_session
         return self._settings.prefix + thread_id
 
-    def _session_of(self, event: Event, owners: dict[str, str | None]) -> Routed | None:
+    def _session_of(self, event: Event, owners: dict[str, str | None], driven: dict[str, bool]) -> Routed | None:
         agent_id = owners.get(event.inbox_id or "")
         if agent_id is None:
             return None
@@ -51,6 +56,7 @@ class Router:
             session_id=self.session_id(event.thread_id),
             thread_id=event.thread_id if threaded else None,
             agent_id=agent_id,
+            driven=driven[agent_id],
         )
 
     async def _owners(self, events: Sequence[Event]) -> dict[str, str | None]:

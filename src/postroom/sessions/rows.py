@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from postroom.model.event import Event
@@ -44,6 +44,7 @@ class Routed:
     session_id: str
     thread_id: str | None
     agent_id: str
+    driven: bool
 
 
 class Rows:
@@ -69,10 +70,18 @@ class Rows:
                         agent=item.agent_id,
                         born=item.event.seq - 1,
                         newest=item.event.seq,
+                        next_at=_next_at(item.driven),
                         at=at,
                     )
                 else:
-                    tx.run(tables.ROUTED, agent_=item.agent_id, session_id_=item.session_id, newest_=item.event.seq, at_=at)
+                    tx.run(
+                        tables.ROUTED,
+                        agent_=item.agent_id,
+                        session_id_=item.session_id,
+                        newest_=item.event.seq,
+                        next_at_=_next_at(item.driven),
+                        at_=at,
+                    )
             self._store.events.set_cursor(tx, cursor, seq)
 
         await self._store.write(work)
@@ -99,11 +108,24 @@ class Rows:
 
         return await self._store.read(work)
 
-    def due(self, now: int) -> tuple[list[Row], int | None]:
-        """Sessions with something pending that may be tried now, and when the next one may."""
+    async def reschedule(self, driven: Mapping[str, bool]) -> None:
+        """Whom postroom drives may have changed with the config: look again at what is pending."""
+
+        def work(tx: Tx) -> None:
+            for agent_id, is_driven in driven.items():
+                tx.run(tables.RESCHEDULED, agent_=agent_id, next_at_=_next_at(is_driven))
+
+        await self._store.write(work)
+
+    def agents(self) -> list[str]:
+        """Agents that have sessions."""
+        return [row[0] for row in self._store.read_now(lambda reader: reader.all(tables.AGENTS))]
+
+    def due(self, now: int, limit: int) -> tuple[list[Row], int | None]:
+        """The first sessions with something pending that may be tried now, and when the next one may."""
 
         def work(reader: Reader) -> tuple[list[Row], int | None]:
-            return [Row(*row) for row in reader.all(tables.DUE, now_=now)], reader.scalar(tables.NEXT_AT, now_=now)
+            return [Row(*row) for row in reader.all(tables.DUE, now_=now, limit_=limit)], reader.scalar(tables.NEXT_AT, now_=now)
 
         return self._store.read_now(work)
 
@@ -125,6 +147,10 @@ class Rows:
     async def _move(self, statement: Statement, row: Row, seq: int) -> None:
         at, key = self._store.clock.now_us(), {"agent_": row.agent_id, "session_id_": row.session_id}
         await self._store.write(lambda tx: tx.run(statement, **key, seq_=seq, at_=at))
+
+
+def _next_at(driven: bool) -> int:
+    return 0 if driven else tables.NEVER
 
 
 def _row(found: tuple[object, ...] | None) -> Row | None:

@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, Integer, Table, Text, UniqueConstraint, bindparam, func, select, update
+from sqlalchemy import BigInteger, Column, Index, Integer, Table, Text, UniqueConstraint, bindparam, case, func, select, update
 
-from postroom.store.schema import metadata
+from postroom.model.event import FOLLOWUP_DONE, FOLLOWUP_DUE
+from postroom.store.schema import event, metadata
 from postroom.store.statement import sql
 
 session = Table(
@@ -50,8 +51,28 @@ LIST_OF_AGENT = sql(
     .order_by(_c.updated_at.desc(), _c.id.desc())
     .limit(bindparam("limit_"))
 )
-DUE = sql(select(*COLUMNS).where(_c.newest > _c.taken, _c.next_at <= bindparam("now_")).order_by(_c.newest))
+NEVER = 2**62  # `next_at` of a session that nothing but new mail or a person moves
+DUE = sql(
+    select(*COLUMNS)
+    .where(_c.newest > _c.taken, _c.next_at <= bindparam("now_"))
+    .order_by(_c.next_at, _c.newest)
+    .limit(bindparam("limit_"))
+)
+AGENTS = sql(select(_c.agent).distinct())
+RESCHEDULED = sql(
+    update(session).where(_c.agent == bindparam("agent_"), _c.newest > _c.taken).values(next_at=bindparam("next_at_"))
+)
 NEXT_AT = sql(select(func.min(_c.next_at)).where(_c.newest > _c.taken, _c.next_at > bindparam("now_")))
+OPEN_FOLLOWUP = sql(
+    select(event.c.kind)
+    .where(
+        event.c.kind.in_((FOLLOWUP_DUE, FOLLOWUP_DONE)),
+        event.c.inbox == bindparam("inbox_"),
+        event.c.thread == bindparam("thread_"),
+    )
+    .order_by(event.c.seq.desc())
+    .limit(1)
+)
 INSERT = sql(
     session.insert().values(
         pod=bindparam("pod"),
@@ -64,7 +85,7 @@ INSERT = sql(
         taken=bindparam("born"),
         newest=bindparam("newest"),
         attempts=0,
-        next_at=0,
+        next_at=bindparam("next_at"),
         waiting="",
         created_at=bindparam("at"),
         updated_at=bindparam("at"),
@@ -73,7 +94,7 @@ INSERT = sql(
 ROUTED = sql(
     update(session)
     .where(*_THIS, _c.newest < bindparam("newest_"))
-    .values(newest=bindparam("newest_"), attempts=0, next_at=0, waiting="", updated_at=bindparam("at_"))
+    .values(newest=bindparam("newest_"), attempts=0, next_at=bindparam("next_at_"), waiting="", updated_at=bindparam("at_"))
 )
 OFFERED = sql(
     update(session).where(*_THIS, _c.offered < bindparam("seq_")).values(offered=bindparam("seq_"), updated_at=bindparam("at_"))
@@ -81,7 +102,13 @@ OFFERED = sql(
 TAKEN = sql(
     update(session)
     .where(*_THIS, _c.taken < bindparam("seq_"))
-    .values(taken=bindparam("seq_"), attempts=0, next_at=0, waiting="", updated_at=bindparam("at_"))
+    .values(
+        taken=bindparam("seq_"),
+        attempts=0,
+        next_at=case((_c.newest > bindparam("seq_"), 0), else_=NEVER),
+        waiting="",
+        updated_at=bindparam("at_"),
+    )
 )
 WAITING = sql(
     update(session)

@@ -10,6 +10,7 @@ from postroom import config
 from postroom.errors import Forbidden, NotFound, StorageFailure
 from postroom.model import event as kinds
 from postroom.model.mail import Inbox, Message, Thread
+from postroom.model.paging import Page
 from postroom.model.principal import DEFAULT_POD, SYSTEM, Kind, Principal
 from postroom.model.session import Delivery, Liveness
 from postroom.safety.redact import Redactor
@@ -46,6 +47,9 @@ class Letters:
         if message_id not in self.messages:
             raise NotFound("Message not found")
         return self.messages[message_id]
+
+    async def list_threads(self, principal: Principal, inbox_id: str | None, filter: object, page: object) -> Page[Thread]:
+        return Page(items=())
 
     async def get_thread(self, principal: Principal, inbox_id: str, thread_id: str, page: object = None) -> Thread:
         found = tuple(one for one in self.messages.values() if one.thread_id == thread_id)
@@ -331,3 +335,21 @@ async def test_a_disk_that_refuses_is_waited_for(make, monkeypatch: pytest.Monke
     await house.arrives("<a@b.example>", "t-1")
     await house.until(lambda: house.host.delivered)
     assert next(refusals, None) is None
+
+
+async def test_sessions_that_are_pulled_cost_the_dispatcher_nothing(make):
+    house = make(config.Config())
+    for number in range(3):
+        await settled(house, await house.arrives(f"<{number}@b.example>", f"t-{number}"))
+    assert house.sessions._rows.due(house.clock.now_us(), 10) == ([], tables.NEVER)
+
+
+async def test_an_agent_that_gets_a_host_is_driven_from_the_next_start_on(make):
+    pulled = make(config.Config())
+    await settled(pulled, await pulled.arrives("<a@b.example>", "t-1"))
+    pulled.task.cancel()
+    await asyncio.gather(pulled.task, return_exceptions=True)
+
+    driven = make()
+    driven.letters.messages = pulled.letters.messages
+    await driven.until(lambda: driven.host.delivered)
