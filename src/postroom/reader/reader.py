@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from postroom.clock import Clock
 from postroom.config import Reader as Settings
 from postroom.config import ReaderAccount, resolve_secret
+from postroom.errors import Invalid
 from postroom.model.paging import make_token, read_token
 from postroom.model.ports import ReadLog
 from postroom.model.principal import Principal, require_owner
@@ -199,8 +200,7 @@ class Reader:
     async def _list(self, account: ReaderAccount, request: ReadRequest) -> Reading:
         search = search_of(request, self.settings)
         scope = request.scope(account.id, search.limit)
-        position = read_token(scope, request.page_token or None, str, int) or ["", 0]
-        cursor, offset = str(position[0]), max(int(position[1]), 0)
+        cursor, offset = _position(scope, request.page_token)
         found: Listing = await self._opened(account).provider.list(search, cursor)
         seen = [each for each in found.messages if _within(each.received, search.after, search.before)][offset:]
         return Reading(
@@ -261,3 +261,12 @@ class Reader:
 def _within(received: int, after: int | None, before: int | None) -> bool:
     seconds = received // 1_000_000
     return (after is None or seconds >= after) and (before is None or seconds < before)
+
+
+def _position(scope: str, page_token: str) -> tuple[str, int]:
+    """The provider's cursor and how many of its page were shown already."""
+    try:
+        cursor, offset = read_token(scope, page_token or None, str, int) or ("", 0)
+    except Invalid:
+        raise faults.argument("pageToken", "this page token is not of this list", "start again without pageToken") from None
+    return cursor, max(offset, 0)
