@@ -30,8 +30,9 @@ _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _NAMED: Final = re.compile(r'("(?:[^"\\]|\\.)*+"[ \t]*|[^"<]*+)<(.*)>', re.DOTALL)
 _IN_TEXT: Final = re.compile(r"[^\s<>@\"(),;:]@[^\s<>@\"(),;:]+\.[^\s<>@\"(),;:.]")
 _TOKENS: Final = r'|[<>,;:@()]|\s+|\[[^\]\[\s]{0,100}\]|[^\s<>,;:@()"]+|"'
-_WITH_QUOTES: Final = re.compile(r'"(?:[^"\\]|\\.)*+"' + _TOKENS, re.DOTALL)
-_WITHOUT_QUOTES: Final = re.compile(_TOKENS[1:], re.DOTALL)
+_WORD: Final = r"=\?[^?\s]{1,60}\?[bBqQ]\?[^?\s]*+\?="  # whole, whatever its sender left unencoded in it
+_WITH_QUOTES: Final = re.compile(_WORD + r'|"(?:[^"\\]|\\.)*+"' + _TOKENS, re.DOTALL)
+_WITHOUT_QUOTES: Final = re.compile(_WORD + _TOKENS, re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

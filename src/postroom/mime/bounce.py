@@ -69,7 +69,16 @@ def read_report(parsed: Parsed) -> Report | None:
         if media_type in by_type:
             recipients = tuple(_recipients(by_type[media_type]))
             return Bounce(recipients=recipients, message_id=message_id) if recipients else None
-    return None
+    return _listed_failures(parsed, message_id)
+
+
+def _listed_failures(parsed: Parsed, message_id: str | None) -> Bounce | None:
+    """A report in words only, whose sender lists the failed addresses in X-Failed-Recipients."""
+    if not {"failed_recipients", "daemon"}.issubset(parsed.marks):
+        return None
+    header = next((value for name, value in parsed.headers.items() if name.lower() == "x-failed-recipients"), "")
+    failed = tuple(Recipient(address=address.addr, action="failed") for address in parse_list(header)[:_RECIPIENTS])
+    return Bounce(recipients=failed, message_id=message_id) if failed else None
 
 
 def _reported_id(by_type: dict[str, bytes]) -> str | None:

@@ -103,6 +103,8 @@ def test_the_canonical_form_compares_domains_as_they_are_looked_up() -> None:
         ("a@b.c.", ["a@b.c"]),
         ("a@[192.0.2.1]", ["a@[192.0.2.1]"]),
         ("=?utf-8?q?x=2C_y?= <a@b.c>", ["a@b.c"]),
+        ("=?utf-8?q?Smith,_<J>?= <a@b.c>", ["a@b.c"]),
+        ("=?utf-8?q?unended, <a@b.c>", ["a@b.c"]),
         ("a\r\n\t@b.c,\r\n d@e.f", ["a@b.c", "d@e.f"]),
     ],
 )

@@ -59,6 +59,14 @@ def test_ordinary_mail_and_empty_reports_are_no_reports() -> None:
     assert report(b"Content-Type: message/delivery-status\r\n\r\n") is None
 
 
+def test_a_report_in_words_lists_its_failures_in_a_header() -> None:
+    found = read_report(parse(HEAD + b"X-Failed-Recipients: a@example.net, b@example.net\r\n\r\nUnrouteable address\r\n"))
+    assert isinstance(found, Bounce)
+    assert found.failed == ("a@example.net", "b@example.net")
+    forged = b"From: eve@example.com\r\nX-Failed-Recipients: a@example.net\r\n\r\nHi\r\n"
+    assert read_report(parse(forged)) is None
+
+
 def test_a_report_of_thousands_is_read_to_the_limit() -> None:
     found = report(status(*(b"Final-Recipient: rfc822; a%d@example.net\r\nAction: failed" % number for number in range(3000))))
     assert isinstance(found, Bounce)
