@@ -122,6 +122,8 @@ class Mailbox:
     notify_command: tuple[str, ...] = ()
     max_records: int = 0
     max_age_days: float = 0
+    max_bytes: int = 0
+    max_sends_per_minute: int = 600
     stream_limit: int = 32
 
 

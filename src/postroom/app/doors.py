@@ -14,9 +14,12 @@ from postroom.interfaces.http.download import Downloads
 from postroom.interfaces.http.hosts import Names
 from postroom.interfaces.http.server import Listener
 from postroom.interfaces.http.surface import Surface, token_of
+from postroom.interfaces.mailbox.app import mailbox_app
 from postroom.interfaces.mcp.app import McpDoor, mcp_app
+from postroom.interfaces.stream.mailbox import StreamDoor
 from postroom.model.principal import Principal
 from postroom.tools.email import EmailTools
+from postroom.tools.mailbox import MailboxTools
 from postroom.tools.reader import ReaderTools
 
 
@@ -44,10 +47,11 @@ def http_app(house: House, listener: Listener, mcp: McpDoor, socket: Lazy) -> AS
         reading=reader_tools(house),
         hooks=mail,
     )
+    streams = StreamDoor(house.mailbox, limit=house.config.mailbox.stream_limit)
     origin = build(
-        {"v0": v0, "mcp": mcp, "api": api, "dl": Downloads(house.signer, mail)},
+        {"v0": v0, "mcp": mcp, "api": api, "mailbox": mailbox_app(house.mailbox), "dl": Downloads(house.signer, mail)},
         accepting=lambda: house.store.accepting,
-        exact={"/openapi.json": OpenApi(v0)},
+        exact={"/openapi.json": OpenApi(v0), "/stream": streams},
         sockets={"/v0": socket},
     )
     return Surface(origin, access=house.access, names=Names(listener.host, listener.port))
@@ -84,7 +88,7 @@ def socket_door(house: House) -> Lazy:
 
 def mcp_door(house: House) -> McpDoor:
     """`/mcp` and a path for each set of tools; loads its protocol library on first use."""
-    return mcp_app(email=email_tools(house), reader=reader_tools(house))
+    return mcp_app(email=email_tools(house), mailbox=MailboxTools(house.mailbox), reader=reader_tools(house))
 
 
 class OpenApi:

@@ -25,8 +25,9 @@ from postroom.gate.gate import Gate
 from postroom.gate.readlog import StoredReadLog
 from postroom.interfaces.http.download import SECRET, DownloadSigner
 from postroom.interfaces.smtp.door import SmtpDoor
+from postroom.mailbox.room import Mailbox, Options
 from postroom.model.outgoing import Boundary
-from postroom.model.principal import Principal
+from postroom.model.principal import SYSTEM, Principal
 from postroom.office.office import Office
 from postroom.reader.reader import Reader
 from postroom.safety.redact import Redactor
@@ -35,8 +36,8 @@ from postroom.sessions.room import Sessions
 from postroom.store.engine import Store
 from postroom.wires.smtp import Relay
 
-# Names of secrets of the house: what keys the audit chain, what encrypts grants.
-AUDIT_SECRET, GRANTS_SECRET = "audit", "grants"
+# Names of secrets of the house: what keys the audit chain, what encrypts grants, what keys the mailbox's chain.
+AUDIT_SECRET, GRANTS_SECRET, MAILBOX_SECRET = "audit", "grants", "mailbox"
 log = structlog.get_logger("postroom.app")
 
 
@@ -61,6 +62,7 @@ class House:
         office: Office,
         gate: Gate,
         sessions: Sessions,
+        mailbox: Mailbox,
         reader: Reader,
         signer: DownloadSigner,
         redactor: Redactor,
@@ -73,6 +75,7 @@ class House:
         self.office = office
         self.gate = gate
         self.sessions = sessions
+        self.mailbox = mailbox
         self.reader = reader
         self.signer = signer
         self.redactor = redactor
@@ -137,6 +140,7 @@ class House:
             office=office,
             gate=gate,
             sessions=sessions,
+            mailbox=await mailbox_of(store, access, config, redactor),
             reader=reader,
             signer=DownloadSigner(await access.house_secret(SECRET), clock),
             redactor=redactor,
@@ -144,9 +148,10 @@ class House:
         )
 
     async def work(self) -> None:
-        """Start what runs by itself: ingest, outbox, gate, sessions."""
-        for name, room in (("office", self.office.run()), ("gate", self.gate.run()), ("sessions", self.sessions.run())):
-            task = asyncio.create_task(room, name=name)
+        """Start what runs by itself: ingest, outbox, gate, sessions, the mailbox's doorbell and retention."""
+        rooms = {"office": self.office, "gate": self.gate, "sessions": self.sessions, "mailbox": self.mailbox}
+        for name, room in rooms.items():
+            task = asyncio.create_task(room.run(), name=name)
             task.add_done_callback(self._ended)
             self._tasks.append(task)
 
@@ -169,6 +174,7 @@ class House:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.sessions.close()
+        await self.mailbox.close()
         await self.reader.close()
         await self.store.close()
 
@@ -176,6 +182,25 @@ class House:
         if not task.cancelled() and (problem := task.exception()) is not None:
             log.error("room_failed", room=task.get_name(), exc_info=problem)
             self._failed.set()
+
+
+async def mailbox_of(store: Store, access: Access, config: Config, redactor: Redactor) -> Mailbox:
+    """The mailbox over this house's store; its agents are those `access` knows."""
+
+    async def agents() -> list[str]:
+        return [agent.name for agent in await access.list_agents(SYSTEM)]
+
+    given = config.mailbox
+    options = Options(
+        domains=config.office.domains,
+        notify_command=given.notify_command,
+        max_records=given.max_records,
+        max_age_days=given.max_age_days,
+        max_bytes=given.max_bytes,
+        sends_per_minute=given.max_sends_per_minute,
+    )
+    key = await access.house_secret(MAILBOX_SECRET)
+    return Mailbox(store, options, redactor=redactor, key=key, directory=agents)
 
 
 def boundary_of(folder: Path, principal: Principal) -> tuple[Boundary, str]:

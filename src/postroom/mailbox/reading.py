@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from sqlalchemy import bindparam, select
 
+from postroom.limits import MIB
 from postroom.mailbox import log
 from postroom.mailbox.names import EVERYONE
 from postroom.mailbox.records import CHANGES, MESSAGE, Batch, Change, Message, message_of
@@ -47,6 +48,7 @@ class Query:
     priority: str | None = None
     sent: bool = False
     newest: bool = False
+    most_bytes: int = 4 * MIB  # of a page's records; one is always given
 
     @property
     def is_filtered(self) -> bool:
@@ -79,16 +81,17 @@ def is_visible(row: Row, name: str) -> bool:
 def _page(reader: Reader, query: Query) -> tuple[list[Row], int, bool]:
     """Up to `limit` rows that pass the filters, how far was looked, and whether there is more beyond."""
     taken: list[Row] = []
-    position = (1 << 62) if query.newest else query.since
+    position, left = (1 << 62) if query.newest else query.since, query.most_bytes
     matches = _filter(query)
     for _ in range(_SCAN):
         rows = _walk(reader, query, position, query.limit + 1)
         for row in rows[: query.limit]:
-            if len(taken) == query.limit:
+            if len(taken) == query.limit or (taken and left < len(row[_BODY])):
                 return taken, position, True
             position = row[_SEQ]
             if matches(row):
                 taken.append(row)
+                left -= len(row[_BODY])
         if len(rows) <= query.limit:
             return taken, position, False
     return taken, position, True

@@ -132,7 +132,7 @@ def check_arguments(spec: ToolSpec, arguments: Mapping[str, Any]) -> dict[str, A
     wrong += [
         (name, f"{name} must be {_WORDS[properties[name]['type']]}")
         for name, value in given.items()
-        if name in properties and not _fits(properties[name]["type"], value)
+        if name in properties and not _fits(properties[name], value)
     ]
     if wrong:
         errors = [{"path": [name], "message": message, "code": "invalid_argument"} for name, message in wrong]
@@ -140,9 +140,11 @@ def check_arguments(spec: ToolSpec, arguments: Mapping[str, Any]) -> dict[str, A
     return given
 
 
-def _fits(kind: str, value: Any) -> bool:
+def _fits(schema: Mapping[str, Any], value: Any) -> bool:
+    kind: str = schema["type"]
     if kind == "array":
-        return isinstance(value, list) and all(isinstance(item, str) for item in value)
+        item: type = {"string": str, "object": dict}[schema["items"]["type"]]
+        return isinstance(value, list) and all(isinstance(each, item) for each in value)
     return type(value) is {"string": str, "integer": int, "boolean": bool}[kind]
 
 
