@@ -149,9 +149,14 @@ class House:
 
     async def work(self) -> None:
         """Start what runs by itself: ingest, outbox, gate, sessions, the mailbox's doorbell and retention."""
-        rooms = {"office": self.office, "gate": self.gate, "sessions": self.sessions, "mailbox": self.mailbox}
+        rooms = {
+            "office": self.office.run(),
+            "gate": self.gate.run(),
+            "sessions": self.sessions.run(),
+            "mailbox": self.mailbox.run(),
+        }
         for name, room in rooms.items():
-            task = asyncio.create_task(room.run(), name=name)
+            task = asyncio.create_task(room, name=name)
             task.add_done_callback(self._ended)
             self._tasks.append(task)
 

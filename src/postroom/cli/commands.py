@@ -64,10 +64,20 @@ def doctor(
         raise typer.Exit(exits.FAILED)
 
 
-# The two below are listed here for --help; `main` runs them without loading this module.
+# Those below are listed here for --help; `main` runs them without loading this module.
 @app.command()
 def serve() -> None:
     """Run the post room in the foreground."""
+
+
+@app.command()
+def mailbox() -> None:
+    """Mail between agents: send, read, wait, search, peers and more."""
+
+
+@app.command()
+def wait() -> None:
+    """Block until the mailbox has something for you, then print it."""
 
 
 @app.command()

@@ -9,7 +9,12 @@ from importlib import import_module
 from postroom.cli.exits import ending
 
 # The daemon and the plumbing: modules with `main(arguments) -> exit status`.
-PLAIN = {"serve": "postroom.cli.serve", "mcp": "postroom.cli.mcp_stdio"}
+PLAIN = {
+    "serve": "postroom.cli.serve",
+    "mcp": "postroom.cli.mcp_stdio",
+    "mailbox": "postroom.cli.mailbox",
+    "wait": "postroom.cli.wait",
+}
 
 
 def main() -> int:
