@@ -71,6 +71,7 @@ WEBHOOK_KEPT_S: Final = 30 * 24 * 3600  # settled deliveries stay visible for so
 # Labels and names (AgentMail API).
 LABEL_CHARS: Final = 256
 LABELS: Final = 256
+FILTER_ENTRIES: Final = 20  # of one kind (labels, senders, …) in one listing
 DISPLAY_NAME_CHARS: Final = 256
 KEY_CHARS: Final = 256
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 from postroom.errors import Invalid
-from postroom.limits import FILTERED_PAGE_MAX, PAGE_DEFAULT, PAGE_MAX
+from postroom.limits import FILTER_ENTRIES, FILTERED_PAGE_MAX, PAGE_DEFAULT, PAGE_MAX
 
 T = TypeVar("T")
 
@@ -53,6 +53,7 @@ class MailFilter:
 
     `labels`: carries all. `after` is inclusive, `before` exclusive. `senders`, `recipients` and
     `subject`: each entry must match as a case-blind substring (`recipients` looks at to, cc, bcc).
+    Raises `Invalid` for too many entries: each is one more condition in the statement.
     """
 
     labels: tuple[str, ...] = ()
@@ -62,6 +63,12 @@ class MailFilter:
     before: int | None = None
     after: int | None = None
     include: frozenset[Literal["spam", "blocked", "unauthenticated", "trash"]] = field(default_factory=frozenset)
+
+    def __post_init__(self) -> None:
+        for name in ("labels", "senders", "recipients", "subject"):
+            if len(getattr(self, name)) > FILTER_ENTRIES:
+                message = f"a list is filtered by at most {FILTER_ENTRIES} {name}"
+                raise Invalid(message, errors=[{"path": [name], "message": message, "code": "too_many"}])
 
     @property
     def is_filtered(self) -> bool:

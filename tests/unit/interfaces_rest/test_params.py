@@ -58,6 +58,8 @@ async def test_a_bare_value_in_brackets_is_a_word(client: httpx.AsyncClient, she
         ("after=2026-01-01T00:00:00", ["after"]),
         ("labels=%5B1%5D", ["labels"]),
         ("ascending=perhaps", ["ascending"]),
+        ("&".join(f"subject=a{number}" for number in range(21)), ["subject"]),
+        (f"labels={[str(number) for number in range(21)]}".replace("'", '"'), ["labels"]),
     ],
 )
 async def test_a_wrong_value_is_named(client: httpx.AsyncClient, query: str, path: list[str]) -> None:
@@ -87,3 +89,8 @@ async def test_threads_are_filtered_by_senders_and_recipients(client: httpx.Asyn
 async def test_a_thread_id_that_is_no_uuid_is_invalid(client: httpx.AsyncClient) -> None:
     answer = await client.get("threads/7")
     assert (answer.status_code, answer.json()["errors"][0]["message"]) == (400, "Invalid UUID")
+
+
+async def test_half_a_character_in_a_list_never_reaches_the_office(client: httpx.AsyncClient, shelf) -> None:
+    await client.get(MESSAGES, params={"subject": '["\\ud800"]'})
+    assert shelf.seen["list_messages"][1].subject == ('["\\ud800"]',)

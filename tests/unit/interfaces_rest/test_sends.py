@@ -146,3 +146,28 @@ async def test_an_attachment_by_url_says_that_it_is_not_fetched(client: httpx.As
         f"{MESSAGES}/send", json={"to": "a@b.example", "attachments": [{"url": "https://x.example/a.pdf"}]}
     )
     assert (answer.status_code, answer.json()["code"], gate.asked) == (403, "message_rejected", [])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        rb'{"to": "ada@example.org", "text": "\ud800"}',
+        rb'{"to": "ada@example.org", "text": "\udc00 alone"}',
+        b'{"to": "ada@example.org", "text": "\xed\xa0\x80"}',
+        rb'{"to": "ada@example.org", "headers": {"X-\ud83d": "x"}}',
+        b'{"to": "ada@example.org", "text": "\xff"}',
+        b'{"to": "ada@example.org", "labels": NaN}',
+        b"[" * 100_000,
+        b"{",
+    ],
+)
+async def test_a_body_that_is_not_json_in_unicode_is_the_callers_fault(client: httpx.AsyncClient, gate, body: bytes) -> None:
+    answer = await client.post(f"{MESSAGES}/send", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (400, "json_invalid")
+    assert gate.asked == []
+
+
+async def test_an_escaped_pair_of_surrogates_is_one_character(client: httpx.AsyncClient, gate) -> None:
+    body = rb'{"to": "ada@example.org", "text": "\ud83d\ude00"}'
+    answer = await client.post(f"{MESSAGES}/send", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, gate.asked[0][0].text) == (200, "\N{GRINNING FACE}")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postroom.errors import Invalid
-from postroom.model.paging import PageRequest, make_token, read_token, scope_of
+from postroom.model.paging import MailFilter, PageRequest, make_token, read_token, scope_of
 
 SCOPE = scope_of("threads", "scout@postroom.localhost", ("unread",), frozenset({"spam"}))
 
@@ -44,3 +44,10 @@ def test_a_limit_outside_the_range_is_refused(limit: int, filtered: bool):
 def test_the_default_page_is_fifty():
     assert PageRequest().size() == 50
     assert PageRequest(limit=100).size(filtered=True) == 100
+
+
+@pytest.mark.parametrize("name", ["labels", "senders", "recipients", "subject"])
+def test_a_filter_has_as_many_entries_as_a_statement_can_carry(name: str):
+    assert getattr(MailFilter(**{name: ("a",) * 20}), name) == ("a",) * 20
+    with pytest.raises(Invalid, match=f"at most 20 {name}"):
+        MailFilter(**{name: ("a",) * 21})

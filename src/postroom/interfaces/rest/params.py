@@ -5,11 +5,11 @@ A list arrives as one JSON array, as a repeated key or as a bare value; all thre
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
+import msgspec
 from fastapi import Depends, Header, Query
 
 from postroom.clock import from_iso
@@ -52,12 +52,11 @@ def _entries(value: str, name: str) -> list[str]:
     if not value.startswith("["):
         return [value]
     try:
-        entries = json.loads(value)
-    except (ValueError, RecursionError):
+        return msgspec.json.decode(value, type=list[str])
+    except msgspec.ValidationError:
+        raise invalid(name, "a list of strings is needed") from None
+    except (msgspec.DecodeError, RecursionError):
         return [value]
-    if not all(isinstance(entry, str) for entry in entries):
-        raise invalid(name, "a list of strings is needed")
-    return list(entries)
 
 
 def _page(limit: Limit = None, page_token: str | None = None, ascending: bool | None = None) -> PageRequest:

@@ -1,10 +1,13 @@
-"""The routers' common ground: answers without empty fields, and the errors each operation may give."""
+"""The routers' common ground: strict JSON in, answers without empty fields, the errors each operation may give."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from fastapi import APIRouter
+import msgspec
+from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 from starlette.convertors import register_url_convertor
 
@@ -27,12 +30,31 @@ PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
+class _Strict(Request):
+    """A request whose JSON is UTF-8 and Unicode only: half a character (a lone surrogate) can be stored nowhere."""
+
+    async def json(self) -> Any:
+        try:
+            return msgspec.json.decode(await self.body())
+        except (msgspec.DecodeError, RecursionError) as problem:
+            raise json.JSONDecodeError(str(problem), "", 0) from None  # the one error the framework tells as the caller's
+
+
 class Route(APIRoute):
-    """A route that omits empty fields."""
+    """A route that reads JSON strictly and omits empty fields."""
 
     def __init__(self, path: str, endpoint: Any, **options: Any) -> None:
         options["response_model_exclude_none"] = True
         super().__init__(path, endpoint, **options)
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The framework's handler over our request."""
+        handler = super().get_route_handler()
+
+        async def strictly(request: Request) -> Response:
+            return await handler(_Strict(request.scope, request.receive))
+
+        return strictly
 
 
 def router(prefix: str, tag: str) -> APIRouter:
