@@ -1,7 +1,8 @@
 """Hands pending notices to the hosts postroom drives, one delivery per session at a time.
 
-Waking is off by default; then pending waits and says so, unless the agent asked to be reminded. A delivery nobody took is offered again
-after 5 s, 30 s and 5 min, then it waits for new mail or a person. Wakes are capped per inbox and hour.
+Waking is off by default; then pending waits and says so, unless the agent asked to be reminded. A
+delivery nobody took is offered again after 5 s, 30 s and 5 min, then it waits for new mail or a
+person. Wakes are capped per inbox and hour.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ class Dispatcher:
                 self._changed.clear()
                 wait_s = await self._start_due()
                 try:
-                    await asyncio.wait_for(self._changed.wait(), wait_s)
+                    async with asyncio.timeout(wait_s):  # wait_for may swallow a cancel that comes with the event
+                        await self._changed.wait()
                 except TimeoutError:
                     continue
         finally:

@@ -53,7 +53,8 @@ class Followups:
             self._changed.clear()
             await self.sweep()
             try:
-                await asyncio.wait_for(self._changed.wait(), self._every_s)
+                async with asyncio.timeout(self._every_s):  # wait_for may swallow a cancel that comes with the event
+                    await self._changed.wait()
             except TimeoutError:
                 continue
 

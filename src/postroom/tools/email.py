@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Any, TypeAlias
 
 import structlog
@@ -18,6 +18,7 @@ from postroom.clock import MICROS, Clock
 from postroom.config import Config
 from postroom.errors import Invalid, NotFound, PostroomError
 from postroom.gate.gate import KEY, Gate
+from postroom.model.followup import FOLLOWUP, calendar_date, label_of, today_utc
 from postroom.model.mail import DraftFields, Inbox, NewInbox
 from postroom.model.paging import MailFilter, PageRequest
 from postroom.model.ports import Mail, ReadLog
@@ -33,7 +34,6 @@ log = structlog.get_logger(__name__)
 
 _WINDOW_S = 600.0
 _LIST, _SEARCH, _THREAD_PAGE, _NAMED = 20, 10, 10, 20
-FOLLOWUP_PREFIX = "dsh-followup-"
 _BY_NAME = {spec.name: spec for spec in EMAIL_TOOLS}
 _Verb: TypeAlias = Callable[[Call], Awaitable[ToolResult]]
 
@@ -187,8 +187,8 @@ class EmailTools:
 
     async def _followup(self, call: Call) -> ToolResult:
         due = self._due_date(call.text("dueDate"))
-        label = f"{FOLLOWUP_PREFIX}{due.isoformat()}"
-        done = await self._label(call, (label,), ())
+        label = label_of(due)
+        done = await self._label(call, (FOLLOWUP, label), ())
         text = f"You will be reminded of thread {call.text('threadId')} on {due.isoformat()}."
         return ToolResult(
             text=text, structured={"threadId": done.structured["threadId"], "dueDate": due.isoformat(), "label": label}
@@ -202,12 +202,9 @@ class EmailTools:
         return ToolResult(text=f"thread {thread_id}, labels: {', '.join(labels) or '(none)'}", structured=structured)
 
     def _due_date(self, text: str) -> date:
-        today = datetime.fromtimestamp(self._clock.now_us() // MICROS, UTC).date()
-        try:
-            due = datetime.strptime(text, "%Y-%m-%d").date()  # noqa: DTZ007 - a calendar date has no zone
-        except ValueError:
-            due = None
-        if due is None or due.isoformat() != text:
+        today = today_utc(self._clock.now_us() / MICROS)
+        due = calendar_date(text)
+        if due is None:
             raise Invalid("dueDate is a calendar date, YYYY-MM-DD", fix=f"for example {today.isoformat()}")
         if due < today:
             raise Invalid(f"{text} is in the past; today is {today.isoformat()} (UTC)")

@@ -191,7 +191,7 @@ async def test_labels_are_changed_and_a_follow_up_is_a_label(rooms):
     due = await rooms.call("followup", {"threadId": thread_id, "dueDate": "2026-01-01"})
     assert due.structured == {"threadId": thread_id, "dueDate": "2026-01-01", "label": "dsh-followup-2026-01-01"}
     (row,) = (await rooms.call("list_threads", {})).structured["threads"]
-    assert row["labels"] == ["dsh-followup-2026-01-01", "lead", "received"]
+    assert row["labels"] == ["dsh-followup", "dsh-followup-2026-01-01", "lead", "received"]
 
 
 @pytest.mark.parametrize("date", ["next tuesday", "2000-01-01", "2025-12-31", "2026-99-99", "2026-2-3", "2026-01-01T00:00", ""])
