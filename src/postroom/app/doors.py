@@ -15,6 +15,7 @@ from postroom.interfaces.http.hosts import Names
 from postroom.interfaces.http.server import Listener
 from postroom.interfaces.http.surface import Surface, token_of
 from postroom.interfaces.mailbox.app import mailbox_app
+from postroom.interfaces.mailbox.log import log_routes
 from postroom.interfaces.mcp.app import McpDoor, mcp_app
 from postroom.interfaces.stream.mailbox import StreamDoor
 from postroom.model.principal import Principal
@@ -49,7 +50,13 @@ def http_app(house: House, listener: Listener, mcp: McpDoor, socket: Lazy) -> AS
     )
     streams = StreamDoor(house.mailbox, limit=house.config.mailbox.stream_limit)
     origin = build(
-        {"v0": v0, "mcp": mcp, "api": api, "mailbox": mailbox_app(house.mailbox), "dl": Downloads(house.signer, mail)},
+        {
+            "v0": v0,
+            "mcp": mcp,
+            "api": api,
+            "mailbox": mailbox_app(house.mailbox, *log_routes(house.mailbox)),
+            "dl": Downloads(house.signer, mail),
+        },
         accepting=lambda: house.store.accepting,
         exact={"/openapi.json": OpenApi(v0), "/stream": streams},
         sockets={"/v0": socket},

@@ -17,6 +17,7 @@ import structlog
 
 from postroom import config as settings
 from postroom.access.access import Access
+from postroom.app.duty import Duty
 from postroom.app.frames import WebhookBodies
 from postroom.clock import Clock, SystemClock
 from postroom.config import Config
@@ -36,8 +37,9 @@ from postroom.sessions.room import Sessions
 from postroom.store.engine import Store
 from postroom.wires.smtp import Relay
 
-# Names of secrets of the house: what keys the audit chain, what encrypts grants, what keys the mailbox's chain.
-AUDIT_SECRET, GRANTS_SECRET, MAILBOX_SECRET = "audit", "grants", "mailbox"
+# Names of secrets of the house: what keys the audit chain, what encrypts grants, what keys the
+# mailbox's chain and what signs its head.
+AUDIT_SECRET, GRANTS_SECRET, MAILBOX_SECRET, CHECKPOINT_SECRET = "audit", "grants", "mailbox", "checkpoints"
 log = structlog.get_logger("postroom.app")
 
 
@@ -140,7 +142,7 @@ class House:
             office=office,
             gate=gate,
             sessions=sessions,
-            mailbox=await mailbox_of(store, access, config, redactor),
+            mailbox=await mailbox_of(folder, store, access, config, redactor),
             reader=reader,
             signer=DownloadSigner(await access.house_secret(SECRET), clock),
             redactor=redactor,
@@ -148,14 +150,14 @@ class House:
         )
 
     async def work(self) -> None:
-        """Start what runs by itself: ingest, outbox, gate, sessions, the mailbox's doorbell and retention."""
-        rooms = {
-            "office": self.office.run(),
-            "gate": self.gate.run(),
-            "sessions": self.sessions.run(),
-            "mailbox": self.mailbox.run(),
-        }
-        for name, room in rooms.items():
+        """Start what runs by itself: ingest, outbox, gate, sessions, the mailbox's doorbell and retention.
+
+        Of several nodes one at a time does the work of the office, the gate and the sessions; each looks after its own side of the mailbox.
+        """
+        duty = Duty(self.store, {"office": self.office.run, "gate": self.gate.run, "sessions": self.sessions.run})
+        self.store.on_others(self.access.forget)
+        self.store.on_others(self.office.wake)
+        for name, room in (("duty", duty.run()), ("mailbox", self.mailbox.run())):
             task = asyncio.create_task(room, name=name)
             task.add_done_callback(self._ended)
             self._tasks.append(task)
@@ -189,7 +191,7 @@ class House:
             self._failed.set()
 
 
-async def mailbox_of(store: Store, access: Access, config: Config, redactor: Redactor) -> Mailbox:
+async def mailbox_of(folder: Path, store: Store, access: Access, config: Config, redactor: Redactor) -> Mailbox:
     """The mailbox over this house's store; its agents are those `access` knows."""
 
     async def agents() -> list[str]:
@@ -204,8 +206,15 @@ async def mailbox_of(store: Store, access: Access, config: Config, redactor: Red
         max_bytes=given.max_bytes,
         sends_per_minute=given.max_sends_per_minute,
     )
-    key = await access.house_secret(MAILBOX_SECRET)
-    return Mailbox(store, options, redactor=redactor, key=key, directory=agents)
+    return Mailbox(
+        store,
+        options,
+        redactor=redactor,
+        key=await access.house_secret(MAILBOX_SECRET),
+        signing_key=await access.house_secret(CHECKPOINT_SECRET),
+        folder=folder,
+        directory=agents,
+    )
 
 
 def boundary_of(folder: Path, principal: Principal) -> tuple[Boundary, str]:

@@ -13,6 +13,7 @@ import msgspec
 
 from postroom.errors import Conflict, Forbidden, NotFound
 from postroom.mailbox import content, log
+from postroom.mailbox.folding import folded
 from postroom.mailbox.log import MessageRow
 from postroom.mailbox.names import EVERYONE, wrong
 from postroom.mailbox.records import EDIT, REACTION, WITHDRAW, Stored, decoded
@@ -34,14 +35,14 @@ class Changes:
         entry = {"kind": EDIT, "at": at, "from": author, "edits": seq, "mentions": mentions, "text": text}
         self._search.remove(tx, seq, _text(row, state), (row.sender, row.recipient))
         self._search.add(tx, seq, text, (row.sender, row.recipient))
-        return self._changed(tx, row, entry, {**state, "text": text, "mentions": mentions, "edited_at": at}, row.recipient)
+        return self._changed(tx, row, state, entry, row.recipient)
 
     def withdraw(self, tx: Tx, author: str, seq: int, at: int) -> tuple[Stored, str]:
         """A tombstone on the author's own message."""
         row, state = self._own(tx, author, seq)
         entry = {"kind": WITHDRAW, "at": at, "from": author, "withdraws": seq}
         self._search.remove(tx, seq, _text(row, state), (row.sender, row.recipient))
-        return self._changed(tx, row, entry, {**state, "withdrawn_at": at}, row.recipient)
+        return self._changed(tx, row, state, entry, row.recipient)
 
     def react(self, tx: Tx, who: str, seq: int, emoji: str, at: int, *, remove: bool) -> tuple[Stored, str]:
         """One reaction of each kind per reader; `remove` takes it back."""
@@ -49,15 +50,14 @@ class Changes:
         reactions = [list(each) for each in state.get("reactions", ())]
         if ([who, emoji] in reactions) is not remove:
             return Stored(seq=seq, link=log.link_at(tx, seq), at=at, thread=row.thread, deduplicated=True), ""
-        reactions = [each for each in reactions if each != [who, emoji]] + ([] if remove else [[who, emoji]])
         entry = {"kind": REACTION, "at": at, "from": who, "reacts_to": seq, "emoji": emoji, "removed": True if remove else None}
         other = row.recipient if row.recipient == EVERYONE or who == row.sender else row.sender
-        return self._changed(tx, row, entry, {**state, "reactions": reactions}, other)
+        return self._changed(tx, row, state, entry, other)
 
     def _changed(
-        self, tx: Tx, row: MessageRow, entry: Mapping[str, Any], state: Mapping[str, Any], shown_to: str
+        self, tx: Tx, row: MessageRow, state: Mapping[str, Any], entry: Mapping[str, Any], shown_to: str
     ) -> tuple[Stored, str]:
-        log.set_state(tx, row.seq, msgspec.json.encode(state).decode())
+        log.set_state(tx, row.seq, msgspec.json.encode(folded(state, entry)).decode())
         link = log.append(tx, self._key, log.entry_of(entry, recipient=shown_to, target=row.seq), row.thread)
         return Stored(seq=link.seq, link=link.link.hex(), at=entry["at"], thread=row.thread), shown_to
 

@@ -9,12 +9,14 @@ Keys stay remembered: a retry after that is still no second message.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from functools import partial
 from typing import Final, Protocol
 
 from sqlalchemy import bindparam, delete, func, select, update
 
 from postroom.clock import MICROS
+from postroom.errors import StorageFailure
 from postroom.mailbox import log
 from postroom.mailbox.names import EVERYONE
 from postroom.mailbox.records import ERASED, MESSAGE, RETENTION, Message, message_of
@@ -88,13 +90,12 @@ class Retention:
         while True:
             if self.is_set:
                 await self._store.until_accepting()
-                await self.sweep()
+                with contextlib.suppress(StorageFailure):  # the next sweep finds the same
+                    await self.sweep()
             self._due.clear()
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(SWEEP_S):
                     await self._due.wait()
-            except TimeoutError:
-                pass
 
     async def sweep(self) -> int:
         """Erase what is over a bound; how many records that were."""

@@ -10,15 +10,19 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import structlog
 from sqlalchemy import bindparam, func, select
 
-from postroom.errors import Busy, NotFound
+from postroom.errors import Busy, NotFound, StorageFailure
+from postroom.ledger.chain import Link
 from postroom.limits import MAILBOX_WAITS
 from postroom.mailbox import content, log, reading
 from postroom.mailbox.changes import Changes, number_of
 from postroom.mailbox.identity import Directory, Identity
+from postroom.mailbox.integrity import Integrity
 from postroom.mailbox.names import EVERYONE, wrong
 from postroom.mailbox.notify import Doorbell, Ring
 from postroom.mailbox.rates import Rates
@@ -35,12 +39,19 @@ from postroom.store.engine import Reader, Store, Tx
 from postroom.store.log_search import LogSearch
 from postroom.store.statement import sql
 
+if TYPE_CHECKING:
+    from postroom.ledger.verify import Verdict
+
+T = TypeVar("T")
+logs = structlog.get_logger(__name__)
+
 HOLD_S: Final = 25.0
 HOLD_MAX_S: Final = 300.0
 SEARCH_PAGE: Final = 50
 SEARCH_MAX: Final = 200
 PEERS: Final = 500
 UNREAD_MAX: Final = 1000
+_HEX: Final = frozenset("0123456789abcdef")
 _FLUSH_S: Final = 1.0
 
 _unread = (
@@ -84,9 +95,19 @@ class Options:
 
 
 class Mailbox:
-    """The room. `directory` names the agents there are; `key` is the house's secret for the chain."""
+    """The room. `directory` names the agents there are; `key` is the house's secret for the chain, `signing_key` for its head."""
 
-    def __init__(self, store: Store, options: Options, *, redactor: Redactor, key: bytes, directory: Directory) -> None:
+    def __init__(
+        self,
+        store: Store,
+        options: Options,
+        *,
+        redactor: Redactor,
+        key: bytes,
+        signing_key: bytes,
+        folder: Path | None,
+        directory: Directory,
+    ) -> None:
         self._store = store
         self._redactor = redactor
         self._key = key
@@ -98,6 +119,7 @@ class Mailbox:
         self._changes = Changes(self._search, key)
         self._rates = Rates(options.sends_per_minute, store.clock)
         self._doorbell = Doorbell(options.notify_command, self.roster.notified)
+        self.integrity = Integrity(store, key, signing_key, folder, store.clock)
         self._retention = Retention(store, self._search, self.roster, options, key)
 
     async def send(self, principal: Principal, letter: Letter, *, sender: str | None = None) -> Stored:
@@ -242,7 +264,7 @@ class Mailbox:
 
     async def attachment(self, principal: Principal, file_id: str, *, reader: str | None = None) -> tuple[File, bytes]:
         """An attachment's bytes, for whoever may see a message that carries it."""
-        if not isinstance(file_id, str) or len(file_id) != 64 or set(file_id) - set("0123456789abcdef"):
+        if not isinstance(file_id, str) or len(file_id) != 64 or not set(file_id) <= _HEX:
             raise wrong("id", "an attachment's id is 64 hexadecimal digits")
         name = None if principal.is_owner and reader is None else self._identity.reader(principal, reader)
 
@@ -255,6 +277,14 @@ class Mailbox:
             raise NotFound("there is no such attachment", fix="use an id that a message lists")
 
         return await self._store.read(find)
+
+    async def verify(self, witnesses: Sequence[str] = ()) -> Verdict:
+        """The whole log checked; a witness is `SEQ:LINK` as a receipt or a cursor had it. Raises `Invalid` for another form."""
+        return await self.integrity.verify([_witness(text) for text in witnesses])
+
+    async def look_through(self, look: Callable[[Reader], T]) -> T:
+        """Run a reading of the log in the pool."""
+        return await self._store.read(look)
 
     def is_live(self, one: Participant) -> bool:
         """Heard of lately, or parked this moment."""
@@ -271,13 +301,17 @@ class Mailbox:
         """Write what was only noted."""
         if self._store.accepting:
             await self.roster.flush()
+            await self.integrity.sign()
 
     async def _flush(self) -> None:
         while True:
             await asyncio.sleep(_FLUSH_S)
             await self._store.until_accepting()
-            with contextlib.suppress(Exception):  # presence is not worth a room's end; it is noted again
+            try:
                 await self.roster.flush()
+                await self.integrity.sign_when_due()
+            except (StorageFailure, OSError) as problem:  # noted and signed again once the disk takes it
+                logs.warning("mailbox_notes_not_written", problem=type(problem).__name__)
 
     async def _change(self, author: str, change: Callable[[Tx, int], tuple[Stored, str]], *, but: str | None = None) -> Stored:
         at = self._store.clock.now_us()
@@ -338,3 +372,10 @@ def check_limit(limit: Any, most: int) -> int:
     if type(limit) is not int or not 1 <= limit <= most:
         raise wrong("limit", f"limit must be between 1 and {most}")
     return limit
+
+
+def _witness(text: str) -> Link:
+    number, _, link = text.partition(":")
+    if not (number.isascii() and number.isdigit() and len(number) <= 15 and len(link) == 64 and set(link) <= _HEX):
+        raise wrong("witness", "a witness is SEQ:LINK, as a receipt or a cursor showed them")
+    return Link(seq=int(number), entry_hash=b"", link=bytes.fromhex(link))

@@ -131,8 +131,12 @@ class Roster:
         if not self._dirty:
             return
         rows = [self._known[name].row() for name in self._dirty if name in self._known]
-        self._dirty.clear()
-        await self._store.write(lambda tx: tx.many(_KEEP, rows))
+        noted, self._dirty = self._dirty, set()
+        try:
+            await self._store.write(lambda tx: tx.many(_KEEP, rows))
+        except BaseException:
+            self._dirty |= noted
+            raise
 
     async def prune(self) -> None:
         """Forget the silent ones that are no agents."""
