@@ -47,13 +47,10 @@ class Client:
     """The daemon at `url`, asked with `token`. Every answer that is not a success raises a `PostroomError`."""
 
     def __init__(self, url: str, token: str, *, timeout_s: float = TIMEOUT_S) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise errors.Invalid("the service's address is not a URL", fix="set POSTROOM_URL, for example http://127.0.0.1:4470")
-        self._https = parts.scheme == "https"
-        self._host, self._port = parts.hostname, parts.port
-        self._base = parts.path.rstrip("/")
-        self._token = token
+        self._https, self._host, self._port, self._base = _parts(url)
+        self._token = token.strip()
+        if not _is_visible(self._token):
+            raise errors.Invalid("the token holds characters that no token has", fix="set POSTROOM_TOKEN to it as it was printed")
         self._timeout_s = timeout_s
 
     def get(self, path: str, **query: Any) -> Any:
@@ -139,6 +136,23 @@ def told(status: int, text: bytes) -> errors.PostroomError:
         return errors.TransportFailure(message, kind="temporary", fix=fix, details=details)
     kind = errors.Refused if body.get("name") == _REJECTED else _BY_STATUS.get(status, errors.PostroomError)
     return kind(message, code=code, fix=fix, details=details)
+
+
+def _parts(url: str) -> tuple[bool, str, int | None, str]:
+    """Whether it is https, host, port and path. Raises `Invalid`."""
+    try:
+        parts = urlsplit(url)
+        sound = _is_visible(url) and parts.scheme in ("http", "https") and bool(parts.hostname)
+        if sound:
+            return parts.scheme == "https", parts.hostname or "", parts.port, parts.path.rstrip("/")
+    except ValueError:  # brackets or a port that are none
+        pass
+    raise errors.Invalid("the service's address is not a URL", fix="set POSTROOM_URL, for example http://127.0.0.1:4470")
+
+
+def _is_visible(text: str) -> bool:
+    """Printable ASCII without a blank: what can stand in a request's head."""
+    return all("!" <= char <= "~" for char in text)
 
 
 def _announced(folder: Path) -> str:

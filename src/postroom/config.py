@@ -196,6 +196,8 @@ def load(path: Path | None, environ: Mapping[str, str] | None = None) -> Config:
             document = tomllib.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise Invalid(f"there is no config file at {path}", fix="check --config or POSTROOM_CONFIG") from None
+        except OSError as problem:
+            raise Invalid(f"{path} cannot be read: {problem.strerror}", fix="check --config or POSTROOM_CONFIG") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
             raise Invalid(f"{path} is not valid TOML: {problem}") from None
     _overlay(document, os.environ if environ is None else environ)

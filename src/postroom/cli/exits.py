@@ -48,8 +48,10 @@ def ending(run: Callable[[], int], *, as_json: bool) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has had enough
         return 0
+    except OSError as problem:
+        return tell(_of_system(problem), as_json=as_json)
     except Exception as problem:  # noqa: BLE001  (the last resort: one line instead of a stack trace)
-        return tell_unexpected(problem)
+        return tell_unexpected(problem, as_json=as_json)
 
 
 def status_of(error: errors.PostroomError) -> int:
@@ -73,10 +75,16 @@ def tell(error: errors.PostroomError, *, as_json: bool) -> int:
     return status_of(error)
 
 
-def tell_unexpected(problem: Exception) -> int:
+def tell_unexpected(problem: Exception, *, as_json: bool) -> int:
     """One line for a fault of ours; POSTROOM_DEBUG=1 shows all of it."""
     if os.environ.get("POSTROOM_DEBUG"):
         traceback.print_exception(problem)
-    else:
-        print(f"postroom: something went wrong ({type(problem).__name__}); POSTROOM_DEBUG=1 shows more", file=sys.stderr)
-    return FAILED
+        return FAILED
+    message = f"something went wrong ({type(problem).__name__})"
+    return tell(errors.PostroomError(message, fix="POSTROOM_DEBUG=1 shows more"), as_json=as_json)
+
+
+def _of_system(problem: OSError) -> errors.PostroomError:
+    """What the operating system refused: a folder that is a file, a file nobody may read."""
+    what = f"{problem.filename}: " if problem.filename is not None else ""
+    return errors.PostroomError(f"{what}{problem.strerror or type(problem).__name__}", code="system_error")

@@ -11,6 +11,7 @@ import typer
 from postroom.cli.output import Json, address_first, block, line, say_json, table
 from postroom.client import connect
 from postroom.errors import Conflict, Invalid
+from postroom.safety.unicode import clean
 
 app = typer.Typer(help="Mail that waits for your yes or no.", no_args_is_help=True)
 
@@ -97,8 +98,10 @@ def rendered(mail: dict[str, Any]) -> str:
     rows = [("state", mail["state"]), ("agent", mail["agent"]), ("from", mail["from"])]
     for name in ("bcc", "to", "cc", "reply_to"):
         rows += [(name.replace("_", "-"), address_first(entry)) for entry in mail[name]]
-    rows += [("subject", mail["subject"]), *mail["headers"].items()]
+    rows += [("subject", mail["subject"]), *(("header", f"{name}: {value}") for name, value in mail["headers"].items())]
     rows += [("attached", f"{entry['filename']} ({entry['size']} bytes)") for entry in mail["attachments"]]
+    if unseen := _unseen(mail):
+        rows += [("unseen", f"{unseen} characters that nobody can see are left out here; --raw has them")]
     rows += [("why", reason) for reason in mail["reasons"]]
     rows += [(mail["boundary"], mail["boundary_reason"]), ("expires", mail["expires_at"]), ("digest", mail["digest"])]
     rows += [(name, mail[name]) for name in ("decided_by", "comment", "detail") if mail.get(name)]
@@ -109,6 +112,14 @@ def rendered(mail: dict[str, Any]) -> str:
     if mail["state"] == "held":
         screen += f"\n{_commands(mail)}"
     return screen
+
+
+def _unseen(mail: dict[str, Any]) -> int:
+    """How many characters of what the agent wrote this screen cannot show: they can carry text past its reader."""
+    names = (entry["filename"] for entry in mail["attachments"])
+    addresses = (entry for field in ("bcc", "to", "cc", "reply_to") for entry in mail[field])
+    written = (mail["subject"], mail["text"], mail["html"], *mail["headers"].values(), *names, *addresses)
+    return sum(clean(text)[1] for text in written if text)
 
 
 def _commands(mail: dict[str, Any]) -> str:

@@ -54,7 +54,22 @@ def test_a_url_alone_is_not_given_the_owners_key(daemon: Canned, tmp_path: Path)
         connect(tmp_path, {"POSTROOM_URL": daemon.url})
 
 
-@pytest.mark.parametrize("url", ["localhost:4470", "ftp://x", "http://", "x"])
+def test_a_token_read_from_a_file_may_end_its_line(daemon: Canned):
+    daemon.answers["GET", "/x"] = (200, {})
+    Client(daemon.url, " am_key_1_2\n").get("/x")
+    assert daemon.asked[-1][3] == "am_key_1_2"
+
+
+@pytest.mark.parametrize("token", ["am_1\nX-Odd: 1", "\u65e5", "a b"])
+def test_a_token_that_cannot_be_one_is_never_sent(daemon: Canned, token: str):
+    with pytest.raises(errors.Invalid, match="characters that no token has"):
+        Client(daemon.url, token)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["localhost:4470", "ftp://x", "http://", "x", "http://h:99999", "http://h:x", "http://[::1", "http://a b", "http://\u00e9"],
+)
 def test_what_is_no_address_is_said(url: str):
     with pytest.raises(errors.Invalid, match="not a URL"):
         Client(url, "am_1")

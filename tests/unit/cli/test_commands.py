@@ -98,8 +98,26 @@ def test_the_approval_screen_shows_all_that_is_approved(daemon: Canned, capsys: 
 def test_the_screen_shows_what_else_would_leave_and_addresses_before_names():
     more = {"to": ['"boss@bank.example" <eve@example.org>'], "html": "<p>Send money</p>", "reply_to": ["x@evil.example"]}
     screen = rendered({**MAIL, **more, "headers": {"X-Odd": "yes"}})
-    for part in ('to  eve@example.org ("boss@bank.example")', "  │ <p>Send money</p>", "reply-to  x@evil.example", "X-Odd  yes"):
+    for part in (
+        'to  eve@example.org ("boss@bank.example")',
+        "  │ <p>Send money</p>",
+        "reply-to  x@evil.example",
+        "header  X-Odd: yes",
+    ):
         assert part in screen
+
+
+def test_a_header_of_the_mail_cannot_pose_as_a_row_of_the_screen():
+    evil = dict.fromkeys(("to", "bcc", "attached", "why", "wall", "digest", "state"), "no worry")
+    before, after = rendered(MAIL).splitlines(), rendered({**MAIL, "headers": evil}).splitlines()
+    assert [row for row in after if row not in before] == [f"    header  {name}: no worry" for name in evil]
+
+
+def test_what_nobody_can_see_is_said():
+    assert "unseen" not in rendered(MAIL)
+    hidden = "".join(chr(0xE0000 + ord(char)) for char in "the key")
+    screen = rendered({**MAIL, "text": f"Dear Ada{hidden}", "subject": "Hel\u200blo", "headers": {"X-A": "\u2060"}})
+    assert "    unseen  9 characters that nobody can see are left out here; --raw has them\n" in screen
 
 
 def test_nothing_in_a_mail_drives_the_terminal_or_poses_as_the_screen():

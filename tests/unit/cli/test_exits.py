@@ -69,11 +69,25 @@ def raising(problem: BaseException):
         (raising(KeyboardInterrupt()), 130),
         (raising(errors.Invalid("m")), 2),
         (raising(ZeroDivisionError("secret")), 1),
+        (raising(FileExistsError(17, "File exists", "/house")), 1),
     ],
 )
 def test_every_way_to_end_is_a_status(run, status: int, capsys: pytest.CaptureFixture[str]):
     assert ending(run, as_json=False) == status
     assert "secret" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        (FileExistsError(17, "File exists", "/house"), "/house: File exists"),
+        (OSError("odd"), "OSError"),
+        (ZeroDivisionError("secret"), "something went wrong (ZeroDivisionError)"),
+    ],
+)
+def test_whatever_went_wrong_is_one_document_for_programs(problem: Exception, message: str, capsys: pytest.CaptureFixture[str]):
+    ending(raising(problem), as_json=True)
+    assert json.loads(capsys.readouterr().err)["message"] == message
 
 
 def test_a_fault_shows_its_trace_only_when_asked(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):

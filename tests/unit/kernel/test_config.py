@@ -81,11 +81,13 @@ def test_a_wrong_key_or_value_is_named(tmp_path: Path, text: str, message: str):
     assert caught.value.message == message
 
 
-def test_broken_toml_and_a_missing_file_are_named(tmp_path: Path):
+def test_a_config_file_that_cannot_be_read_is_named(tmp_path: Path):
     with pytest.raises(Invalid, match="is not valid TOML"):
         config.load(written(tmp_path, "[gate"), {})
     with pytest.raises(Invalid, match="there is no config file at"):
         config.load(tmp_path / "absent.toml", {})
+    with pytest.raises(Invalid, match="cannot be read: Is a directory"):
+        config.load(tmp_path, {})
 
 
 def test_the_environment_sets_any_key_with_its_type(tmp_path: Path):
