@@ -39,6 +39,11 @@ def credential_missing(account: str, key: str) -> Conflict:
     return Conflict(f"the {key} of account {account} cannot be resolved", code="MAIL_CREDENTIAL_MISSING", fix=fix)
 
 
+def extra_missing(extra: str) -> Conflict:
+    """An account needs a library that is not installed."""
+    return Conflict(f"this account needs the extra {extra}", code="MAIL_CONFIG_INVALID", fix=f"pip install 'postroom[{extra}]'")
+
+
 def oauth_failed(provider: str, operation: str, status: int | None = None, *, account: str) -> PostroomError:
     """The grant or the client was not accepted."""
     seen = f" (HTTP {status})" if status else ""

@@ -53,8 +53,10 @@ class ImapWire:
             raise
 
     def _told(self, operation: str, work: Callable[[Any], T], opened: list[Any]) -> T:
-        from imapclient.exceptions import IMAPClientAbortError, IMAPClientError, LoginError
-
+        try:
+            from imapclient.exceptions import IMAPClientAbortError, IMAPClientError, LoginError
+        except ModuleNotFoundError:
+            raise faults.extra_missing("imap") from None
         try:
             return self._connected(work, opened)
         except LoginError:

@@ -1,6 +1,7 @@
 """Who reads what, with which arguments, and what is asked for when it is wrong."""
 
 import dataclasses
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,13 @@ async def test_c35_accounts_are_listed_without_anything_secret(tmp_path: Path):
         ("work-outlook", "outlook", "", "authorization_required"),
     ]
     assert made.reader.accounts(AGENT) == []
+
+
+async def test_an_imap_account_without_its_library_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "imapclient.exceptions", None)
+    imap = ReaderAccount(id="work", provider="imap", host="127.0.0.1", user="me", password="env:PASSWORD")
+    answer = await called(kit(tmp_path, "http://127.0.0.1:9", imap))
+    assert (answer["error"], answer["fix"]) == ("MAIL_CONFIG_INVALID", "pip install 'postroom[imap]'")
 
 
 async def test_the_owner_alone_checks_and_revokes(world):

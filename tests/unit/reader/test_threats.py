@@ -173,6 +173,7 @@ EVERY_CODE = {
     "MAIL_ARGUMENT_INVALID": faults.argument("limit", "limit must be 1 or more"),
     "MAIL_AUTHORIZATION_REQUIRED": faults.authorization_required("a"),
     "MAIL_CREDENTIAL_MISSING": faults.credential_missing("a", "client_id"),
+    "MAIL_CONFIG_INVALID": faults.extra_missing("imap"),
     "MAIL_ENDPOINT_FORBIDDEN": faults.of_http(HttpFailure("redirect"), "gmail", "list"),
     "MAIL_HTTP_FAILED": faults.http_failed("gmail", "list", 500),
     "MAIL_RATE_LIMITED": faults.rate_limited("gmail", "list", 3),
