@@ -1,7 +1,7 @@
 """Authentication, and the owner's verbs on agents.
 
 A credential looked up once is remembered until the commit that changes it: authentication reads
-the store only for keys it has not seen. Several nodes on one database each remember their own.
+the store only for keys it has not seen. What a node remembers it forgets when another one writes.
 """
 
 from __future__ import annotations
@@ -193,6 +193,10 @@ class Access:
             return bytes(tx.scalar(queries.SECRET, pod=DEFAULT_POD, name=name))
 
         return await self._store.write(keep)
+
+    def forget(self) -> None:
+        """Remember no credential: another node may have changed any of them."""
+        self._remembered.clear()
 
     def _look_up(self, key_id: str) -> Credential | None:
         # No await between this read and remembering its result: a revocation's commit comes wholly

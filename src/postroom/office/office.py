@@ -54,6 +54,11 @@ class Office:
         """An office on an open store. `relay` None: mail stays inside. Time is the store's; `clock` is not needed."""
         return cls(store, config, relay)
 
+    def wake(self) -> None:
+        """Another node may have taken mail in, or given mail to the outbox."""
+        self.ingest.wake()
+        self.outbox.wake()
+
     async def run(self) -> None:
         """Read, send and schedule until cancelled; what is cut short is taken up again at the next start."""
         work: tuple[Coroutine[Any, Any, None], ...] = (

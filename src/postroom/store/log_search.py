@@ -14,9 +14,12 @@ from sqlalchemy import text
 
 from postroom.store.statement import sql
 from postroom.store.terms import bigrams, folded, inbox_token, match_expression, spaced
+from postroom.store.terms import words as split
 from postroom.store.transaction import Reader, Tx
+from postroom.store.tsvector import Tsvector
 
 _NEWEST: Final = (1 << 63) - 1
+_VECTORS: Final = Tsvector("mailbox_search")
 _COLUMNS = "rowid, scope, text, cjk"
 _VALUES = ":id, :scope, :text, :cjk"
 _ADD = sql(text(f"INSERT INTO mailbox_search({_COLUMNS}) VALUES ({_VALUES})"))  # noqa: S608 - constants
@@ -33,11 +36,18 @@ class LogSearch:
 
     def add(self, tx: Tx, doc_id: int, words: str, readers: Sequence[str]) -> None:
         """Make a document findable by `words` for `readers`."""
-        tx.run(_ADD, id=doc_id, **_columns(words, readers))
+        row = _columns(words, readers)
+        if tx.engine == "postgresql":
+            _VECTORS.put(tx, doc_id, row["scope"].split(), [("D", split(row["text"])), ("D", split(row["cjk"]))])
+        else:
+            tx.run(_ADD, id=doc_id, **row)
 
     def remove(self, tx: Tx, doc_id: int, words: str, readers: Sequence[str]) -> None:
         """Take it out; `words` and `readers` as they went in."""
-        tx.run(_TAKE_OUT, id=doc_id, **_columns(words, readers))
+        if tx.engine == "postgresql":
+            _VECTORS.remove(tx, doc_id)
+        else:
+            tx.run(_TAKE_OUT, id=doc_id, **_columns(words, readers))
 
     def find(
         self, reader: Reader, query: str, *, readers: Sequence[str] | None, limit: int, before: int | None = None
@@ -46,10 +56,14 @@ class LogSearch:
         terms = match_expression(query)
         if not terms:
             return []
+        newest = _NEWEST if before is None else before
+        if reader.engine == "postgresql":
+            scopes = None if readers is None else list(map(inbox_token, readers))
+            return _VECTORS.find(reader, query, scopes, before=newest, limit=limit)
         if readers is not None:
             tokens = " OR ".join(f'"{inbox_token(name)}"' for name in readers)
             terms = f"scope : ({tokens}) AND {terms}"
-        rows = reader.all(_FIND, query=terms, before=_NEWEST if before is None else before, count=limit)
+        rows = reader.all(_FIND, query=terms, before=newest, count=limit)
         return [row[0] for row in rows]
 
 
