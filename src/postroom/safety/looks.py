@@ -28,6 +28,7 @@ _HIDING: Final = RELEVANT - {"color", "background-color", "background-image", "f
 _KEEPS_SPACES: Final = frozenset(("pre", "xmp", "listing", "plaintext"))
 _STYLED_TAGS: Final = _KEEPS_SPACES | {"a", "font", "body"}
 _STYLING_ATTRIBUTES: Final = frozenset(("hidden", "aria-hidden", "bgcolor", "background"))
+_JUDGED: Final = ("class", "id", "style", "bgcolor", "background", "color", "text", "aria-hidden")
 _EDGES: Final = ("left", "top", "right", "bottom", "inset")
 
 
@@ -79,17 +80,30 @@ class Judge:
         self._inline: dict[str, Declarations] = {}
         self._changes: dict[tuple[str, Declarations, tuple[Match, ...]], _Change] = {}
         self._root_px = LETTER_PX
+        self._start = Inside(_START, Level())
         self._insides: dict[tuple[int, int, frozenset[int]], Inside] = {}
+        self._known: dict[tuple[object, ...], Inside | str] = {}
 
     def start(self) -> Inside:
         """Where the document begins: black on white."""
-        return Inside(_START, Level())
+        return self._start
 
     def enter(self, around: Inside, tag: str, attributes: Mapping[str, str | None]) -> Inside | str:
         """What holds inside an element, or why it is not displayed at all."""
-        level = around.level
-        level.index += 1
-        matches, completed = self._matcher.match(tag, attributes, level)
+        if self._matcher.counts_siblings:
+            around.level.index += 1
+            return self._judged(around, tag, attributes)
+        # Objects named by their id live as long as this one.
+        key = (id(around), tag, "hidden" in attributes, "href" in attributes, *map(attributes.get, _JUDGED))
+        known = self._known.get(key)
+        if known is None:
+            known = self._judged(around, tag, attributes)
+            if self._matcher.is_simple(tag, attributes):
+                self._known[key] = known
+        return known
+
+    def _judged(self, around: Inside, tag: str, attributes: Mapping[str, str | None]) -> Inside | str:
+        matches, completed = self._matcher.match(tag, attributes, around.level)
         style = attributes.get("style") or ""
         key = (style, _presentation(tag, attributes), matches)
         change = self._changes.get(key)
@@ -97,12 +111,11 @@ class Judge:
             change = self._changes[key] = _change(self._cascade(key[1], matches, style))
         if change.gone is not None:
             return change.gone
-        if self._matcher.counts_siblings:
-            return Inside(_inside(around.look, change, self._root_px), level.descend(completed))
-        known = (id(around), id(change), completed)  # both live as long as this object
-        inside = self._insides.get(known)
+        place = (id(around), id(change), completed)
+        inside = None if self._matcher.counts_siblings else self._insides.get(place)
         if inside is None:
-            inside = self._insides[known] = Inside(_inside(around.look, change, self._root_px), level.descend(completed))
+            inside = Inside(_inside(around.look, change, self._root_px), around.level.descend(completed))
+            self._insides[place] = inside
         if tag == "html":
             self._root_px = inside.look.font_px
         return inside

@@ -33,7 +33,7 @@ _STATES: Final = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Element:
     """What a selector may ask of an element. `index` is its place among its sibling elements, from 1."""
 
@@ -87,11 +87,13 @@ class Compound:
             return False
         if self.nth and not _is_nth(*self.nth, element.index):
             return False
-        return (
-            all(_has(element, *wanted) for wanted in self.attributes)
-            and all(any(one.fits(element) for one in group) for group in self.any_of)
-            and not any(one.fits(element) for one in self.none_of)
-        )
+        for name, operator, wanted in self.attributes:
+            if not _has(element, name, operator, wanted):
+                return False
+        for group in self.any_of:
+            if not any(one.fits(element) for one in group):
+                return False
+        return not (self.none_of and any(one.fits(element) for one in self.none_of))
 
 
 def _is_nth(step: int, offset: int, index: int) -> bool:
@@ -220,7 +222,7 @@ class Matcher:
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._index: dict[str, list[Compound]] = {}
         self._simple: dict[tuple[str, str | None, str | None], tuple[Match, ...]] = {}
-        self._tried: dict[tuple[str, str | None, str | None], list[Compound]] = {}
+        self._tried: dict[tuple[str, str | None, str | None], tuple[Compound, ...]] = {}
         self._checks = 0
         self._steps = 0
         self._selectors = 0
@@ -248,6 +250,10 @@ class Matcher:
                 self.counts_siblings = True
             self._index.setdefault(_key(compound), []).append(compound)
 
+    def is_simple(self, tag: str, attributes: Mapping[str, str | None]) -> bool:
+        """Whether tag, class and id alone decided the last match of such an element."""
+        return (tag, attributes.get("class"), attributes.get("id")) in self._simple
+
     def match(self, tag: str, attributes: Mapping[str, str | None], level: Level) -> tuple[tuple[Match, ...], frozenset[int]]:
         """The rules that apply to an element and the steps it completed; `level` is that of its siblings."""
         key = (tag, attributes.get("class"), attributes.get("id"))
@@ -257,14 +263,13 @@ class Matcher:
         element = Element(tag, attributes, level.index)
         candidates = self._tried.get(key)
         if candidates is None:
-            candidates = self._tried[key] = self._candidates(element)
+            candidates = self._tried[key] = tuple(self._candidates(element))
+            if all(compound.simple for compound in candidates):
+                self._simple[key] = _matched(candidates, element, level)[0]
         self._checks += len(candidates)
         if self._checks > _CHECKS:
             raise StyleTooLarge
-        matches, completed = _matched(candidates, element, level)
-        if all(compound.simple for compound in candidates):
-            self._simple[key] = matches
-        return matches, completed
+        return _matched(candidates, element, level)
 
     def _candidates(self, element: Element) -> list[Compound]:
         index = self._index

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -104,6 +104,9 @@ def differs(text: str, seen: str) -> bool:
     return missing / len(words) > _SHARE_MISSING
 
 
+_Frame: TypeAlias = tuple[LexborNode, Inside, str, int, str]  # an open element, what holds outside it, where its text begins
+
+
 class _Walk:
     """One pass over the tree in document order, without recursion."""
 
@@ -119,48 +122,39 @@ class _Walk:
         self._judge = Judge(sheets)
         self.unjudged = False
         node, inside = self._tree.root, self._judge.start()
-        frames: list[tuple[LexborNode, Inside, str, int, str]] = []
+        frames: list[_Frame] = []
         for _ in range(_NODES):
             if node is None:
                 return
             tag = node.tag or ""
-            child = None
             if tag == "-text":
                 self._text(node.text_content or "", inside.look)
+            elif tag in _NOT_SHOWN:
+                inside.level.index += 1  # it is still one of its siblings
+                self._skip(node, tag.removeprefix("x-") if tag in _CARRIERS else "")
             elif tag[:1].isalpha():
-                entered = self._enter(node, tag, inside)
-                child = None if entered is None else node.child
-                if entered is not None and child is not None:
-                    href = (node.attributes.get("href") or "") if tag == "a" else ""
-                    frames.append((node, inside, tag, len(self.pieces), href))
-                    node, inside = child, entered
-                    continue
-                if entered is not None:
-                    self._leave(tag, len(self.pieces), "")
+                attributes = node.attributes
+                entered = self._judge.enter(inside, tag, attributes)
+                if isinstance(entered, str):
+                    self._skip(node, entered)
+                else:
+                    self.pieces.append(_OPENING.get(tag, ""))
+                    frames.append((node, inside, tag, len(self.pieces), (attributes.get("href") or "") if tag == "a" else ""))
+                    node, inside = node.child, entered
+                    if node is not None:
+                        continue
+                    node, inside = self._leave(frames.pop())
             following = node.next
             while following is None and frames:
-                parent, inside, tag, start, href = frames.pop()
-                self._leave(tag, start, href)
-                following = parent.next
+                node, inside = self._leave(frames.pop())
+                following = node.next
             node = following
         raise StyleTooLarge
 
-    def _enter(self, node: LexborNode, tag: str, inside: Inside) -> Inside | None:
-        """What holds inside an element; None when nothing in it is shown."""
-        if tag in _NOT_SHOWN:
-            inside.level.index += 1  # it is still one of its siblings
-            if tag in _CARRIERS and (node.text() or "").strip():
-                self.removed.append(tag.removeprefix("x-"))
-            return None
-        entered = self._judge.enter(inside, tag, node.attributes)
-        if isinstance(entered, str):
-            if (node.text() or "").strip():
-                self.removed.append(entered)
-            return None
-        opening = _OPENING.get(tag)
-        if opening is not None:
-            self.pieces.append(opening)
-        return entered
+    def _skip(self, node: LexborNode, reason: str) -> None:
+        """Leave a subtree out, and say so when it holds text."""
+        if reason and (node.text() or "").strip():
+            self.removed.append(reason)
 
     def _text(self, text: str, look: Look) -> None:
         if look.unseen is None:
@@ -168,15 +162,16 @@ class _Walk:
         elif text and not text.isspace():
             self.removed.append(look.unseen)
 
-    def _leave(self, tag: str, start: int, href: str) -> None:
+    def _leave(self, frame: _Frame) -> tuple[LexborNode, Inside]:
+        """Close an element; the element, and what holds outside it."""
+        node, inside, tag, start, href = frame
         if href and len(self.links) < _LINKS:
             text = " ".join("".join(self.pieces[start:]).replace("\0", " ").split())
             host = _host(href)
             if text and host:
                 self.links.append((_cleaned(text[:_LINK_CHARS]), host))
-        closing = _CLOSING.get(tag)
-        if closing is not None:
-            self.pieces.append(closing)
+        self.pieces.append(_CLOSING.get(tag, ""))
+        return node, inside
 
 
 def _sheets(tree: LexborHTMLParser) -> list[Rule]:
