@@ -31,6 +31,8 @@ class Changes:
     def edit(self, tx: Tx, author: str, seq: int, text: str, at: int) -> tuple[Stored, str]:
         """New text for the author's own message; whom it is news for comes second."""
         row, state = self._own(tx, author, seq)
+        if text == _text(row, state):
+            return Stored(seq=seq, link=log.link_at(tx, seq), at=at, thread=row.thread, deduplicated=True), ""
         mentions = content.mentions_in(text)
         entry = {"kind": EDIT, "at": at, "from": author, "edits": seq, "mentions": mentions, "text": text}
         self._search.remove(tx, seq, _text(row, state), (row.sender, row.recipient))

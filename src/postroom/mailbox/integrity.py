@@ -92,9 +92,9 @@ class Integrity:
     def _step(self, reader: Reader) -> int:
         rows = reader.all(_ROWS, after=self._place.seq, count=PIECE) if self._fault is None else []
         for row in rows:
-            seq, body, hashed, link = row[0], row[8], bytes(row[9]), bytes(row[10])
+            seq, body, hashed, link = row[0], row[8], as_bytes(row[9]), as_bytes(row[10])
             sound = seq == self._place.seq + 1 and next_link(self._key, LOG_ID, seq, self._place.link, hashed) == link
-            if not sound or (body is not None and hash_canonical(body) != hashed) or mismatch(row):
+            if not sound or (body is not None and hash_canonical(as_bytes(body)) != hashed) or mismatch(row):
                 self._fault = f"record {self._place.seq + 1} is not what was written; run postroom data verify"
                 break
             self._place = Link(seq=seq, entry_hash=hashed, link=link)
@@ -106,8 +106,9 @@ class Integrity:
         columns = _Columns()
         signer = self._private().public_key()
         verdict = verify(self._key, LOG_ID, columns.entries(reader), checkpoints=checkpoints, signer=signer, witnesses=witnesses)
-        if columns.wrong is not None and (verdict.fault is None or columns.wrong[0] <= verdict.fault.seq):
-            seq, column = columns.wrong
+        chain, (seq, column) = verdict.fault, columns.wrong or (0, "")
+        # A state that lacks its record is the chain's fault to name, if it has one.
+        if column and (chain is None or (seq <= chain.seq and column != "state")):
             fault = Fault(seq=seq, kind="altered", detail=f"the column {column} does not say what the record says")
             return replace(verdict, fault=fault)
         return verdict
@@ -150,7 +151,7 @@ def mismatch(row: Sequence[Any]) -> str | None:
     seq, kind, at, sender, recipient, thread, target, idem, body, *_ = row
     if body is None:
         return None if kind == ERASED else "body"
-    says = decoded(bytes(body))
+    says = decoded(as_bytes(body))
     about = target_of(says)
     expected = {
         "kind": says.get("kind"),
@@ -166,6 +167,11 @@ def mismatch(row: Sequence[Any]) -> str | None:
     elif about is None:
         expected["recipient"], found["recipient"] = None, recipient
     return next((name for name in expected if expected[name] != found[name]), None)
+
+
+def as_bytes(value: Any) -> bytes:
+    """A column's bytes, also where a foreign hand left text."""
+    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else bytes(value)
 
 
 class _Columns:
@@ -186,8 +192,8 @@ class _Columns:
         while rows := reader.all(_ROWS, after=after, count=PIECE):
             for row in rows:
                 self._look(row)
-                body = None if row[8] is None else bytes(row[8])
-                yield Entry(seq=row[0], content=body, entry_hash=bytes(row[9]), link=bytes(row[10]))
+                body = None if row[8] is None else as_bytes(row[8])
+                yield Entry(seq=row[0], content=body, entry_hash=as_bytes(row[9]), link=as_bytes(row[10]))
             after = rows[-1][0]
         self._end()
 
@@ -205,7 +211,7 @@ class _Columns:
         if body is None:
             self._erased = max(self._erased, seq)
             return
-        says = decoded(bytes(body))
+        says = decoded(as_bytes(body))
         if kind == MESSAGE:
             self._authors[seq] = says["from"]
             if state is not None:

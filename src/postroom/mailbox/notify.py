@@ -68,11 +68,17 @@ class Doorbell:
         self._limit_s = limit_s
         self._waiting: dict[str, Ring] = {}
         self._any = asyncio.Event()
+        self._running = False
 
     @property
     def is_set(self) -> bool:
         """Is there a command at all?"""
         return bool(self._command)
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing waits and nothing runs."""
+        return not self._waiting and not self._running
 
     def ring(self, ring: Ring) -> None:
         """Ask for a run; returns at once."""
@@ -99,8 +105,12 @@ class Doorbell:
                 self._any.clear()
                 continue
             ring = self._waiting.pop(next(iter(self._waiting)))
-            if await self._run(ring):
-                self._notified(ring.to, ring.seq)
+            self._running = True
+            try:
+                if await self._run(ring):
+                    self._notified(ring.to, ring.seq)
+            finally:
+                self._running = False
 
     async def _run(self, ring: Ring) -> bool:
         try:

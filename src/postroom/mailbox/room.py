@@ -278,6 +278,10 @@ class Mailbox:
 
         return await self._store.read(find)
 
+    async def sweep(self) -> int:
+        """Retention, now; how many records lost their content."""
+        return await self._retention.sweep()
+
     async def verify(self, witnesses: Sequence[str] = ()) -> Verdict:
         """The whole log checked; a witness is `SEQ:LINK` as a receipt or a cursor had it. Raises `Invalid` for another form."""
         return await self.integrity.verify([_witness(text) for text in witnesses])

@@ -161,15 +161,16 @@ class Import:
         sender = str(entry["from"])
         try:
             if kind == "edit":
-                await self._mailbox.edit(self._principal, target, entry["text"], sender=sender)
+                stored = await self._mailbox.edit(self._principal, target, entry["text"], sender=sender)
             elif kind == "withdraw":
-                await self._mailbox.withdraw(self._principal, target, sender=sender)
+                stored = await self._mailbox.withdraw(self._principal, target, sender=sender)
             else:
-                await self._mailbox.react(self._principal, target, entry["emoji"], sender=sender)
+                stored = await self._mailbox.react(self._principal, target, entry["emoji"], sender=sender)
         except (Forbidden, NotFound, Conflict):
             self.report.known += 1  # not the author's, or there from an earlier import
             return
-        self.report.changes += 1
+        self.report.changes += not stored.deduplicated
+        self.report.known += stored.deduplicated
 
     async def _receipt(self, name: str, up_to: int) -> None:
         """The reader had taken everything up to there: of ours, up to the last that came from before it."""
