@@ -26,7 +26,14 @@ from postroom.tools.reader import ReaderTools
 
 def email_tools(house: House) -> EmailTools:
     """The email tools over this house's rooms."""
-    return EmailTools(house.office.mail, house.gate, house.config, redactor=house.redactor, clock=house.store.clock)
+    return EmailTools(
+        house.office.mail,
+        house.gate,
+        house.config,
+        redactor=house.redactor,
+        clock=house.store.clock,
+        opened=house.sessions.opened,
+    )
 
 
 def reader_tools(house: House) -> ReaderTools:

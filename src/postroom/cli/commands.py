@@ -77,9 +77,14 @@ def mailbox() -> None:
 
 @app.command()
 def wait() -> None:
-    """Block until the mailbox has something for you, then print it."""
+    """Block until the mailbox (with --mail: your email) has something for you, then print it."""
 
 
 @app.command()
 def mcp() -> None:
     """Speak MCP on stdin and stdout, forwarding to the daemon."""
+
+
+@app.command()
+def hook() -> None:
+    """Tell a coding agent's hook what waits for it (Claude Code, Codex, Gemini CLI)."""

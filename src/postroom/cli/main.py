@@ -14,6 +14,7 @@ PLAIN = {
     "mcp": "postroom.cli.mcp_stdio",
     "mailbox": "postroom.cli.mailbox",
     "wait": "postroom.cli.wait",
+    "hook": "postroom.cli.hook",
 }
 
 

@@ -52,6 +52,19 @@ class SessionRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """That something waits: ids and a plain address, nothing a sender could word. None where there is none to show."""
+
+    session_id: str
+    thread_id: str | None
+    inbox_id: str
+    seq: int
+    kind: str
+    message_id: str | None = None
+    sender: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
     """Everything a host needs to hand notices to one session. `seed` is set when the session is fresh."""
 

@@ -13,7 +13,7 @@ from postroom.model import event as kinds
 from postroom.model.event import Event
 from postroom.model.ports import Mail, ReadLog
 from postroom.model.principal import Principal, require_owner
-from postroom.model.session import Notice, SessionHost, SessionRow
+from postroom.model.session import Notice, SessionHost, SessionRow, Waiting
 from postroom.safety.redact import Redactor
 from postroom.sessions.dispatch import Directory, Dispatcher
 from postroom.sessions.followups import Followups
@@ -21,6 +21,7 @@ from postroom.sessions.notices import Notices
 from postroom.sessions.pending import Pending
 from postroom.sessions.routing import Router
 from postroom.sessions.rows import Row, Rows
+from postroom.sessions.waiting import Doorbell
 from postroom.store.engine import Store
 
 LISTED = 200
@@ -52,6 +53,8 @@ class Sessions:
         self._dispatcher = Dispatcher(
             store, self._rows, self._pending, config, hosts=hosts, directory=directory, taken=self._was_taken
         )
+        self._doorbell = Doorbell(mail, self._rows, self._pending)
+        self._moved = asyncio.Event()  # set, and replaced, when sessions were told something
         self._router = Router(store, mail, self._rows, config.sessions, driven=self._dispatcher.drives)
         self._followups = Followups(
             store, mail, self._rows, session_id=self._router.session_id, every_s=config.sessions.followup_sweep_s
@@ -80,6 +83,38 @@ class Sessions:
         if notices and principal.agent_id is not None:
             await self._rows.offered(row, notices[-1].seq)
         return notices
+
+    async def waiting(
+        self, principal: Principal, *, client: str = "", again: bool = True, wait_s: float = 0
+    ) -> Sequence[Waiting]:
+        """What waits in all the caller's sessions, in a line each; up to `wait_s` until there is something.
+
+        A `client` (the id of a conversation somewhere) is told of the same thing a few times at most, and
+        without `again` once.
+        """
+        try:
+            async with asyncio.timeout(wait_s if wait_s > 0 else None):
+                while True:
+                    moved = self._moved
+                    found = await self._doorbell.waiting(principal, client=client, again=again)
+                    if found or wait_s <= 0:
+                        return found
+                    await moved.wait()
+        except TimeoutError:
+            return []
+
+    async def opened(self, principal: Principal, message_ids: Sequence[str]) -> None:
+        """The agent has read these mails itself: whoever pulls need not be told of them any more."""
+        if principal.agent_id is None or await self._dispatcher.drives(principal.agent_id):
+            return
+        for row in await self._rows.waiting(principal, LISTED):
+            read = row.taken
+            for event in await self._pending.events(row):
+                if event.kind != kinds.RECEIVED or event.ref not in message_ids:
+                    break
+                read = event.seq
+            if read > row.taken:
+                await self._rows.taken(row, read)
 
     async def wake(self, principal: Principal, session_id: str) -> bool:
         """Start the session's turn now (owner only). False when nothing here can wake it: its host pulls."""
@@ -113,6 +148,8 @@ class Sessions:
             seq = self._store.events.last_seq()
             while await self._router.step():
                 self._dispatcher.poke()
+                moved, self._moved = self._moved, asyncio.Event()
+                moved.set()
             await self._store.events.wait(seq)
 
     def _was_taken(self, told: Sequence[Notice | Event]) -> None:

@@ -108,6 +108,18 @@ class Rows:
 
         return await self._store.read(work)
 
+    async def waiting(self, principal: Principal, limit: int) -> list[Row]:
+        """Sessions with something pending, the one that waits longest first; an agent sees its own."""
+
+        def work(reader: Reader) -> list[Row]:
+            if principal.agent_id is not None:
+                found = reader.all(tables.WAITING_OF_AGENT, agent_=principal.agent_id, limit_=limit)
+            else:
+                found = reader.all(tables.WAITING_ANY, limit_=limit)
+            return [Row(*row) for row in found]
+
+        return await self._store.read(work)
+
     async def reschedule(self, driven: Mapping[str, bool]) -> None:
         """Whom postroom drives may have changed with the config: look again at what is pending."""
 

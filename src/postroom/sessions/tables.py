@@ -51,6 +51,10 @@ LIST_OF_AGENT = sql(
     .order_by(_c.updated_at.desc(), _c.id.desc())
     .limit(bindparam("limit_"))
 )
+WAITING_ANY = sql(select(*COLUMNS).where(_c.newest > _c.taken).order_by(_c.newest).limit(bindparam("limit_")))
+WAITING_OF_AGENT = sql(
+    select(*COLUMNS).where(_c.agent == bindparam("agent_"), _c.newest > _c.taken).order_by(_c.newest).limit(bindparam("limit_"))
+)
 NEVER = 2**62  # `next_at` of a session that nothing but new mail or a person moves
 DUE = sql(
     select(*COLUMNS)

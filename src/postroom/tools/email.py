@@ -42,8 +42,18 @@ class EmailTools:
     """The tools over one office and its gate. `read_log` is told which outside mail an agent was shown."""
 
     def __init__(
-        self, mail: Mail, gate: Gate, config: Config, *, redactor: Redactor, clock: Clock, read_log: ReadLog | None = None
+        self,
+        mail: Mail,
+        gate: Gate,
+        config: Config,
+        *,
+        redactor: Redactor,
+        clock: Clock,
+        read_log: ReadLog | None = None,
+        opened: Callable[[Principal, Sequence[str]], Awaitable[None]] | None = None,
     ) -> None:
+        """`opened` hears which received mails were read in full."""
+        self._opened = opened
         self._mail = mail
         self._gate = gate
         self._config = config
@@ -129,7 +139,10 @@ class EmailTools:
         inbox_id = await listing_inbox(self._mail, call)
         page = call.page(_THREAD_PAGE)
         thread = await self._mail.get_thread(call.principal, inbox_id, call.text("threadId"), page)
-        await self._shown(call, [message.message_id for message in thread.messages or () if "received" in message.labels])
+        received = [message.message_id for message in thread.messages or () if "received" in message.labels]
+        await self._shown(call, received)
+        if self._opened is not None:
+            await self._opened(call.principal, received)
         most = self._config.view.max_body_chars
         return reading.thread_result(thread, max_chars=most, redactor=self._redactor, canonical=call.canonical)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -10,7 +12,10 @@ from postroom import __version__
 from postroom.clock import to_iso
 from postroom.errors import Invalid
 from postroom.interfaces.api.rooms import Rooms
-from postroom.interfaces.api.wire import answer, caller, integer, notice_shape, session_shape
+from postroom.interfaces.api.wire import answer, caller, integer, notice_shape, session_shape, waiting_shape
+
+WAIT_S: Final = 50  # one long poll; clients ask again
+CLIENT_CHARS: Final = 128
 
 
 def routes(rooms: Rooms) -> list[Route]:
@@ -22,6 +27,13 @@ def routes(rooms: Rooms) -> list[Route]:
     async def pending(request: Request) -> Response:
         notices = await rooms.sessions.pending(caller(request), request.path_params["id"], integer(request, "ack"))
         return answer({"session_id": request.path_params["id"], "notices": [notice_shape(notice) for notice in notices]})
+
+    async def waiting(request: Request) -> Response:
+        client = request.query_params.get("client", "")[:CLIENT_CHARS]
+        again = request.query_params.get("again") != "0"
+        wait_s = min(integer(request, "wait") or 0, WAIT_S)
+        found = await rooms.sessions.waiting(caller(request), client=client, again=again, wait_s=wait_s)
+        return answer({"waiting": [waiting_shape(one) for one in found]})
 
     async def wake(request: Request) -> Response:
         return answer({"woken": await rooms.sessions.wake(caller(request), request.path_params["id"])})
@@ -42,6 +54,7 @@ def routes(rooms: Rooms) -> list[Route]:
 
     return [
         Route("/api/sessions", sessions, methods=["GET"]),
+        Route("/api/waiting", waiting, methods=["GET"]),
         Route("/api/sessions/{id}/pending", pending, methods=["GET"]),
         Route("/api/sessions/{id}/wake", wake, methods=["POST"]),
         Route("/api/audit", audit, methods=["GET"]),

@@ -11,7 +11,7 @@ from postroom.model.outgoing import Boundary, Outgoing, State
 from postroom.model.paging import Page, PageRequest
 from postroom.model.ports import Mail
 from postroom.model.principal import Principal
-from postroom.model.session import Notice, SessionRow
+from postroom.model.session import Notice, SessionRow, Waiting
 
 
 class Agents(Protocol):
@@ -41,6 +41,9 @@ class Sessions(Protocol):
 
     async def list(self, principal: Principal, /) -> Sequence[SessionRow]: ...
     async def pending(self, principal: Principal, session_id: str, ack: int | None = ..., /) -> Sequence[Notice]: ...
+    async def waiting(
+        self, principal: Principal, /, *, client: str = ..., again: bool = ..., wait_s: float = ...
+    ) -> Sequence[Waiting]: ...
     async def wake(self, principal: Principal, session_id: str, /) -> bool: ...
 
 

@@ -14,7 +14,7 @@ from postroom.errors import Invalid
 from postroom.model.outgoing import Outgoing
 from postroom.model.paging import PageRequest
 from postroom.model.principal import Principal
-from postroom.model.session import Notice, SessionRow
+from postroom.model.session import Notice, SessionRow, Waiting
 
 T = TypeVar("T")
 
@@ -135,4 +135,17 @@ def notice_shape(notice: Notice) -> dict[str, Any]:
         "message_id": notice.message_id,
         "thread_id": notice.thread_id,
         "repeated": notice.repeated,
+    }
+
+
+def waiting_shape(one: Waiting) -> dict[str, Any]:
+    """One line of what waits."""
+    return {
+        "session_id": one.session_id,
+        "thread_id": one.thread_id,
+        "inbox_id": one.inbox_id,
+        "seq": one.seq,
+        "kind": one.kind,
+        "message_id": one.message_id,
+        "from": one.sender,
     }
