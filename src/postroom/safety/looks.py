@@ -15,7 +15,8 @@ from typing import Final, Literal
 from postroom.safety.css import Declarations, Rule, declarations
 from postroom.safety.css_values import BLACK, LETTER_PX, LINK, WHITE, Colour, background, colour, contrast, length, over
 from postroom.safety.hiding import reason_gone
-from postroom.safety.selectors import Level, Match, Matcher
+from postroom.safety.matching import Level, Matcher
+from postroom.safety.selectors import Match
 
 _SMALLEST_PX: Final = 3.0
 _FAINTEST: Final = 0.1
