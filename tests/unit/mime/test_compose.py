@@ -199,3 +199,14 @@ def test_the_standard_library_reads_the_same_recipients_and_subject(to: tuple[st
     decoded = str(email.header.make_header(email.header.decode_header(message["Subject"])))
     assert decoded.strip() == subject.strip(" \t").strip()
     assert datetime.strptime(message["Date"], "%a, %d %b %Y %H:%M:%S %z") == datetime.fromtimestamp(AT // 1_000_000, UTC)
+
+
+@settings(max_examples=60, deadline=None)
+@given(name=LINE.filter(safe_filename), text=BODY, html=BODY)
+def test_the_standard_library_reads_the_same_bodies_and_attachments(name: str, text: str, html: str) -> None:
+    attachment = AttachmentData(content=b"\0\1x", filename=name, content_type="image/png")
+    raw = compose(outbound(text=text, html=html, attachments=(attachment,)), message_id=ID, at_us=AT, boundary_seed="seed")
+    message = email.message_from_bytes(raw, policy=email.policy.default)
+    assert [(part.get_filename(), part.get_content()) for part in message.iter_attachments()] == [(safe_filename(name), b"\0\1x")]
+    bodies = {kind: message.get_body((kind,)).get_content().replace("\r\n", "\n") for kind in ("plain", "html")}
+    assert bodies == {"plain": f"{text}\n", "html": f"{html}\n"}
