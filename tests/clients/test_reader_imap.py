@@ -80,6 +80,8 @@ async def test_c15_a_body_over_the_bound_is_omitted_not_fetched(made: Kit):
 async def test_search_unread_and_dates_hold_together(made: Kit, dovecot: Dovecot):
     found = await made.reader.read(OWNER, ReadRequest(query="Shown", limit=10))
     assert [message.subject for message in found.messages] == ["html"]
+    accented = await made.reader.read(OWNER, ReadRequest(query="Café", limit=10))
+    assert "attached" in [message.subject for message in accented.messages]
     unread = await made.reader.read(OWNER, ReadRequest(unread_only=True, limit=500))
     assert len(unread.messages) == len([name for name in dovecot.flags() if not name.endswith("S")])
     empty = await made.reader.read(OWNER, ReadRequest(after="2026-01-02", limit=10))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from postroom.clock import Clock
 from postroom.config import Reader as Settings
@@ -22,6 +23,8 @@ from postroom.reader.remote import MailProvider
 from postroom.reader.tokens import Tokens
 from postroom.wires.pinned import PinnedHttp
 
+_READS = 4  # of one account at a time; the others wait their turn
+
 
 @dataclass(slots=True, kw_only=True)
 class Account:
@@ -32,6 +35,7 @@ class Account:
     tokens: Tokens | None = None
     flow: Flow | None = None
     http: PinnedHttp | None = None
+    gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_READS))
 
     async def close(self) -> None:
         """End its connections."""

@@ -89,6 +89,8 @@ def list_params(search: Search, cursor: str) -> dict[str, str | list[str]]:
     folder = _ALIASES.get(search.folder.lower(), search.folder.lower())
     if folder in _SYSTEM_LABELS:
         params["labelIds"] = folder.upper()
+        if folder in ("spam", "trash"):  # left out of every other list
+            params["includeSpamTrash"] = "true"
     elif folder:
         words.append(_label(search.folder))
     if search.after is not None:

@@ -81,7 +81,7 @@ class Imap:
         if not uids:
             return ()
         heads = box.fetch(uids, _HEAD)
-        leaves = {uid: sections(heads[uid][b"BODYSTRUCTURE"]) for uid in uids if uid in heads}
+        leaves = {uid: _structure(heads[uid]) for uid in uids if uid in heads}
         wanted = {uid: text_sections(found) for uid, found in leaves.items()}
         bodies = self._bodies(box, self._fitting(wanted))
         name = base64.urlsafe_b64encode(folder.encode()).decode().rstrip("=")
@@ -116,6 +116,14 @@ class Imap:
                 answer = found.get(uid, {})
                 bodies[uid] = tuple(answer.get(f"BODY[{number}]<0>".encode()) or b"" for number in numbers)
         return bodies
+
+
+def _structure(head: Mapping[bytes, Any]) -> list[Section]:
+    """The message's parts; none where the server's account of them cannot be followed: one odd mail hides no other."""
+    try:
+        return sections(head[b"BODYSTRUCTURE"])
+    except (LookupError, TypeError, ValueError):
+        return []
 
 
 def _examine(box: Any, folder: str, operation: str) -> int:

@@ -24,7 +24,6 @@ from postroom.reader import faults
 from postroom.reader.body import ReadMessage, bounded
 from postroom.reader.endpoints import OFFICIAL, Endpoints
 from postroom.reader.grants import Grants
-from postroom.reader.remote import Listing
 from postroom.reader.request import ReadRequest, check_single, search_of
 from postroom.safety.redact import Redactor
 
@@ -201,7 +200,9 @@ class Reader:
         search = search_of(request, self.settings)
         scope = request.scope(account.id, search.limit)
         cursor, offset = _position(scope, request.page_token)
-        found: Listing = await self._opened(account).provider.list(search, cursor)
+        opened = self._opened(account)
+        async with opened.gate:
+            found = await opened.provider.list(search, cursor)
         seen = [each for each in found.messages if _within(each.received, search.after, search.before)][offset:]
         return Reading(
             account=account.id,
@@ -216,7 +217,9 @@ class Reader:
 
     async def _one(self, account: ReaderAccount, request: ReadRequest) -> Reading:
         check_single(request)
-        message = await self._opened(account).provider.read(request.message_id)
+        opened = self._opened(account)
+        async with opened.gate:
+            message = await opened.provider.read(request.message_id)
         return Reading(account=account.id, limit=1, asked=None, messages=await self._bounded([message]))
 
     async def _bounded(self, messages: Sequence[Any]) -> tuple[ReadMessage, ...]:

@@ -40,6 +40,7 @@ def test_c27_alternatives_in_a_query_do_not_escape_its_dates():
     [
         ("inbox", {"labelIds": "INBOX"}),
         ("SentItems", {"labelIds": "SENT"}),
+        ("junk", {"labelIds": "SPAM", "includeSpamTrash": "true"}),
         ("Work", {"q": "label:Work"}),
         ("Work/2026", {"q": "label:Work/2026"}),
         ("Big customers", {"q": 'label:"Big customers"'}),
