@@ -84,8 +84,10 @@ WEBHOOKS = [
     *_mirror("/inboxes/{inbox_id}/webhooks", "inboxes.webhooks", "essential", _WEBHOOKS),
     *_mirror("/webhooks", "webhooks", "recommended", _WEBHOOK_HEADERS),
     *_mirror("/inboxes/{inbox_id}/webhooks", "inboxes.webhooks", "recommended", _WEBHOOK_HEADERS),
+    *_mirror("/pods/{pod_id}/webhooks", "pods.webhooks", "optional", (*_WEBHOOKS, *_WEBHOOK_HEADERS)),
 ]
 OPERATIONS = [
+    *WEBHOOKS,
     *_mirror("/inboxes", "inboxes", "essential", _INBOXES),
     *_mirror("/inboxes/{inbox_id}/messages", "inboxes.messages", "essential", _MESSAGES),
     *_mirror("/inboxes/{inbox_id}/threads", "inboxes.threads", "essential", _THREADS),

@@ -28,8 +28,12 @@ class Peer:
         self.answer = answer
         self.requests: list[bytes] = []
         self.port = 0
+        self.serving: set[asyncio.Task[None]] = set()
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.serving.add(asyncio.create_task(self._serve(reader, writer)))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         length = next((int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), 0)
         self.requests.append(head + await reader.readexactly(length))
@@ -50,6 +54,8 @@ async def peer(answer: bytes = OK, tls: ssl.SSLContext | None = None) -> AsyncIt
         yield one
     finally:
         server.close()
+        async with asyncio.timeout(5):
+            await asyncio.gather(*one.serving, return_exceptions=True)
 
 
 def poster(port: int, *, timeout_s: float = 5, trust: ssl.SSLContext | bool = True, host: str = "127.0.0.1") -> Poster:
