@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 from sqlalchemy import bindparam, insert, select, update
 
-from postroom.ledger.canonical import canonical
 from postroom.ledger.chain import GENESIS, Link, hash_canonical, next_link
 from postroom.mailbox.tables import record as t
 from postroom.model.principal import DEFAULT_POD
@@ -21,6 +21,10 @@ from postroom.store.engine import Reader, Tx
 from postroom.store.statement import sql
 
 LOG_ID: Final = "mailbox"
+
+# `ledger.canonical`'s form of what records hold (ASCII keys, text without surrogates, integers), ten times as fast; a test
+# holds the two against each other.
+_canonical = msgspec.json.Encoder(order="sorted").encode
 
 _COLUMNS = ("seq", "pod", "at", "kind", "sender", "recipient", "thread", "target", "idem", "body", "state", "entry_hash", "link")
 _INSERT = sql(insert(t).values({name: bindparam(name) for name in _COLUMNS}))
@@ -65,7 +69,7 @@ class MessageRow:
 
 def entry_of(content: Mapping[str, Any], *, recipient: str | None, target: int | None = None, idem: str | None = None) -> Entry:
     """An entry out of a record's content."""
-    body = canonical({name: value for name, value in content.items() if value is not None and value != []})
+    body = _canonical({name: value for name, value in content.items() if value is not None and value != []})
     return Entry(
         at=content["at"],
         kind=content["kind"],

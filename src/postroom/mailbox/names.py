@@ -9,6 +9,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Final
 
 from postroom.errors import Invalid
@@ -19,12 +20,18 @@ EVERYONE: Final = "*"
 OWNER: Final = "owner"
 NAME_UNITS: Final = 64  # of UTF-16
 _NEAR: Final = 3
+_LONGEST: Final = 512  # of an argument that is looked at at all: a name, an address, spaces around it
 
 
 def participant(text: str, domains: Sequence[str], field: str = "name") -> str:
     """The name in its one form. Raises `Invalid` naming the field."""
-    if not isinstance(text, str):
-        raise wrong(field, f"{field} must be text")
+    if not isinstance(text, str) or len(text) > _LONGEST:
+        raise wrong(field, f"{field} must be text, at most {NAME_UNITS} characters")
+    return _one_form(text, tuple(domains), field)
+
+
+@lru_cache(maxsize=4096)
+def _one_form(text: str, domains: tuple[str, ...], field: str) -> str:
     name = unicodedata.normalize("NFC", text.strip(" "))
     name = _local(name, domains, field) if "@" in name else name
     if name == EVERYONE:

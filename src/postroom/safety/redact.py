@@ -68,7 +68,7 @@ class Redactor:
     def find(self, text: str) -> list[Span]:
         """The secrets in `text`, in order, without overlaps."""
         data = text.encode("utf-8", "surrogatepass")
-        if _WIDE_WORD.search(data):
+        if len(data) > len(text) and _WIDE_WORD.search(data):
             text = text.translate(_NARROW)
             data = text.encode("utf-8", "surrogatepass")
         found = _to_characters(data, [*self._find_own(data), *_rule_set(compact=False).find(data)])

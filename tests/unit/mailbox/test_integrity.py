@@ -4,10 +4,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlalchemy import text
 
 from postroom.errors import Invalid
+from postroom.ledger.canonical import canonical
 from postroom.mailbox.integrity import CHECKPOINTS
+from postroom.mailbox.log import entry_of
 from postroom.store.statement import sql
 
 from .conftest import ALICE, BOB, Box
@@ -128,3 +132,21 @@ async def test_b30_a_change_forged_into_the_database_changes_nothing_unseen(box:
     await forge()
     assert "n4" in await box.texts(since=0)
     assert await fault(box) == "altered"
+
+
+JSON = st.recursive(
+    st.none() | st.integers(-(2**53) + 1, 2**53 - 1) | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), JSON, max_size=5))
+def test_a_records_bytes_are_its_canonical_form(value: dict[str, Any]):
+    content = {
+        "kind": "message",
+        "at": 1,
+        "from": "a",
+        **{f"x_{name}": each for name, each in value.items() if each not in (None, [])},
+    }
+    assert entry_of(content, recipient="b").body == canonical(content)
