@@ -58,6 +58,7 @@ async def test_an_agent_reads_an_account_once_the_owner_allowed_it_and_no_other_
 
     allowed = house.cli("agent", "allow", "scout", "--account", "work")
     assert "scout may read work" in allowed.stderr
+    assert house.ok("GET", "/api/reader/accounts")["accounts"][0]["agents"] == ["scout"]
     tools, instructions, result = await over_http(house, house.tokens["scout"], "/mcp/reader", limit=2)
     assert [tool.name for tool in tools] == ["email_read"]
     assert tools[0].annotations.read_only_hint is True
@@ -97,7 +98,8 @@ async def test_programs_ask_for_the_references_fields(house: Served):
 def test_the_owner_lists_checks_reads_and_revokes_on_the_command_line(house: Served, box: Dovecot):
     before = box.flags()
     listed = json.loads(house.cli("reader", "list", "--json").stdout)
-    assert listed["accounts"] == [{"id": "work", "provider": "imap", "address": "me@example.org", "state": "ready"}]
+    (row,) = listed["accounts"]
+    assert row == {"id": "work", "provider": "imap", "address": "me@example.org", "state": "ready", "agents": []}
     assert "work" in house.cli("reader", "list").stdout
     assert "work can be read" in house.cli("reader", "add", "work").stderr
     assert "work works" in house.cli("reader", "check", "work").stderr

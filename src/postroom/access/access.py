@@ -151,6 +151,14 @@ class Access:
         agent_id = principal.agent_id
         return self._store.read_now(lambda reader: frozenset(_accounts(reader, agent_id))) if agent_id else frozenset()
 
+    async def readers(self, principal: Principal) -> dict[str, list[str]]:
+        """Of every account somebody may read, the names of the agents that may."""
+        require_owner(principal, "see who reads mail accounts")
+        found: dict[str, list[str]] = {}
+        for account, name in await self._store.read(lambda reader: reader.all(queries.READERS, pod=principal.pod_id)):
+            found.setdefault(account, []).append(name)
+        return found
+
     async def principal_of(self, agent_id: str) -> Principal | None:
         """The agent itself as a principal, for work done in its name; None when it has been removed."""
         row = self._store.read_now(lambda reader: reader.one(queries.AGENT_BY_ID, agent_id=agent_id))

@@ -100,6 +100,12 @@ DENY_ACCOUNTS = sql(delete(agent_account).where(agent_account.c.agent_id == bind
 ACCOUNTS = sql(
     select(agent_account.c.account).where(agent_account.c.agent_id == bindparam("agent_id")).order_by(agent_account.c.account)
 )
+READERS = sql(
+    select(agent_account.c.account, agent.c.name)
+    .select_from(agent_account.join(agent, and_(agent.c.agent_id == agent_account.c.agent_id, _PRESENT)))
+    .where(agent_account.c.pod == bindparam("pod"))
+    .order_by(agent_account.c.account, agent.c.name)
+)
 
 KEEP_SECRET = insert_or_ignore(house_secret, ("pod", "name", "value"))
 SECRET = sql(select(house_secret.c.value).where(house_secret.c.pod == bindparam("pod"), house_secret.c.name == bindparam("name")))

@@ -40,14 +40,17 @@ def add(
 
 @app.command("list")
 def listing(as_json: Json = False) -> None:
-    """The accounts and whether they can be read."""
+    """The accounts, whether they can be read, and by which agents."""
     found = connect().get("/api/reader/accounts")
     if as_json:
         say_json(found)
         return
     table(
-        ("account", "provider", "address", "state"),
-        [(row["id"], row["provider"], row["address"], row["state"]) for row in found["accounts"]],
+        ("account", "provider", "address", "state", "read by"),
+        [
+            (row["id"], row["provider"], row["address"], row["state"], ", ".join(row.get("agents", ())))
+            for row in found["accounts"]
+        ],
     )
 
 

@@ -16,9 +16,10 @@ from postroom.errors import Invalid
 from postroom.interfaces.api.rooms import Agents
 from postroom.interfaces.api.wire import answer, body_as, caller, integer
 from postroom.reader import faults
-from postroom.reader.reader import AccountInfo
+from postroom.reader.reader import AccountInfo, Reader
 from postroom.tools.reader import ReaderTools, request_of
 
+_ONE = "/api/reader/accounts/{account}"
 _WAIT_S = 25
 _TRUTH = {"true": True, "false": False}
 
@@ -31,10 +32,17 @@ class NewAuthorization(msgspec.Struct, kw_only=True, forbid_unknown_fields=True)
 
 def routes(tools: ReaderTools, access: Agents) -> list[Route]:
     """The routes on accounts, their authorization, and who may read them."""
+    return [*_reading(tools, access), *_authorizing(tools.reader), *_allowing(tools.reader, access)]
+
+
+def _reading(tools: ReaderTools, access: Agents) -> list[Route]:
     reader = tools.reader
 
     async def listing(request: Request) -> Response:
-        return answer({"accounts": [_shape(info) for info in reader.accounts(caller(request))]})
+        principal = caller(request)
+        readers = await access.readers(principal) if principal.is_owner else None
+        rows = [_shape(info) for info in reader.accounts(principal)]
+        return answer({"accounts": rows if readers is None else [row | {"agents": readers.get(row["id"], [])} for row in rows]})
 
     async def mail(request: Request) -> Response:
         wanted = request_of(_arguments(request))
@@ -45,14 +53,22 @@ def routes(tools: ReaderTools, access: Agents) -> list[Route]:
     async def check(request: Request) -> Response:
         return answer(_shape(await reader.check(caller(request), _account(request))))
 
-    async def authorize(request: Request) -> Response:
+    return [
+        Route("/api/reader/accounts", listing, methods=["GET"]),
+        Route("/api/reader/mail", mail, methods=["GET"]),
+        Route(f"{_ONE}/check", check, methods=["POST"]),
+    ]
+
+
+def _authorizing(reader: Reader) -> list[Route]:
+    async def begin(request: Request) -> Response:
         device = (await body_as(request, NewAuthorization)).device
         prompt = await reader.authorize(caller(request), _account(request), device=device)
         if prompt is None:
             return answer({"account": _account(request), "state": "authorized"})
         return answer({"account": _account(request), "state": "pending", "url": prompt.url, "user_code": prompt.user_code}, 201)
 
-    async def authorization(request: Request) -> Response:
+    async def follow(request: Request) -> Response:
         wait_s = min(integer(request, "wait_s") or 0, _WAIT_S)
         state = await reader.authorization(caller(request), _account(request), wait_s)
         return answer({"account": _account(request), "state": state})
@@ -64,6 +80,15 @@ def routes(tools: ReaderTools, access: Agents) -> list[Route]:
     async def revoke(request: Request) -> Response:
         return answer({"account": _account(request), "revoked": await reader.revoke(caller(request), _account(request))})
 
+    return [
+        Route(f"{_ONE}/authorization", begin, methods=["POST"]),
+        Route(f"{_ONE}/authorization", follow, methods=["GET"]),
+        Route(f"{_ONE}/authorization", stop, methods=["DELETE"]),
+        Route(f"{_ONE}/grant", revoke, methods=["DELETE"]),
+    ]
+
+
+def _allowing(reader: Reader, access: Agents) -> list[Route]:
     async def allow(request: Request) -> Response:
         if not reader.exists(_account(request)):
             raise faults.account_unknown()
@@ -74,15 +99,7 @@ def routes(tools: ReaderTools, access: Agents) -> list[Route]:
         name = request.path_params["name"]
         return answer({"name": name, "accounts": await access.deny_account(caller(request), name, _account(request))})
 
-    one = "/api/reader/accounts/{account}"
     return [
-        Route("/api/reader/accounts", listing, methods=["GET"]),
-        Route("/api/reader/mail", mail, methods=["GET"]),
-        Route(f"{one}/check", check, methods=["POST"]),
-        Route(f"{one}/authorization", authorize, methods=["POST"]),
-        Route(f"{one}/authorization", authorization, methods=["GET"]),
-        Route(f"{one}/authorization", stop, methods=["DELETE"]),
-        Route(f"{one}/grant", revoke, methods=["DELETE"]),
         Route("/api/agents/{name}/accounts/{account}", allow, methods=["PUT"]),
         Route("/api/agents/{name}/accounts/{account}", deny, methods=["DELETE"]),
     ]
