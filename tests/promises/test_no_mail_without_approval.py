@@ -69,13 +69,22 @@ def test_tools_hold(house):
 
 
 @pytest.mark.parametrize("recipient", [STRANGER, OTHER, SCOUT])
-@pytest.mark.parametrize("field", ["to", "cc", "bcc"])
+@pytest.mark.parametrize("field", ["to", "cc"])
 def test_rest_sends_hold(house, recipient: str, field: str):
     served, sink, token = house
     body = {field: recipient, "subject": "s", "text": "t"}
     status, answer = served.call("POST", f"/v0/inboxes/{SCOUT}/messages/send", body, token=token)
     assert (status, answer["name"], answer["code"]) == (403, "MessageRejectedError", "held_for_approval")
     assert answer["approval_id"] == served.held()[0]["outgoing_id"]
+    nothing_left(served, sink)
+
+
+def test_a_hidden_recipient_is_refused_and_said_to_be(house):
+    served, sink, token = house
+    body = {"to": ASKER, "bcc": STRANGER, "subject": "s", "text": "t"}
+    status, answer = served.call("POST", f"/v0/inboxes/{SCOUT}/messages/send", body, token=token)
+    assert (status, answer["code"], answer["addresses"]) == (403, "message_rejected", [STRANGER])
+    assert "agents may not send Bcc here" in answer["message"]
     nothing_left(served, sink)
 
 

@@ -27,7 +27,7 @@ from postroom.tools.reader import ReaderTools
 def email_tools(house: House) -> EmailTools:
     """The email tools over this house's rooms."""
     return EmailTools(
-        house.office.mail,
+        house.mail,
         house.gate,
         house.config,
         redactor=house.redactor,
@@ -43,7 +43,7 @@ def reader_tools(house: House) -> ReaderTools:
 
 def http_app(house: House, listener: Listener, mcp: McpDoor, socket: Lazy) -> ASGIApp:
     """The application of the whole origin."""
-    mail, gate = house.office.mail, house.gate
+    mail, gate = house.mail, house.gate
     v0 = Lazy(lambda: email_api(house))
     api = api_app(
         access=house.access,
@@ -76,7 +76,7 @@ def email_api(house: House) -> Any:
     from postroom.interfaces.rest.app import v0_app
 
     return v0_app(
-        mail=house.office.mail,
+        mail=house.mail,
         gate=house.gate,
         access=house.access,
         signer=house.signer,
@@ -95,7 +95,7 @@ def socket_door(house: House) -> Lazy:
         from postroom.interfaces.rest.frames import Frames
         from postroom.interfaces.stream.socket import SocketDoor
 
-        return SocketDoor(house.store.events, house.office.mail, Frames(house.office.mail), authorize)
+        return SocketDoor(house.store.events, house.mail, Frames(house.mail), authorize)
 
     return Lazy(make)
 

@@ -7,11 +7,12 @@ opposite order, so that nothing acknowledged is lost.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import structlog
 
@@ -21,14 +22,17 @@ from postroom.app.duty import Duty
 from postroom.app.frames import WebhookBodies
 from postroom.clock import Clock, SystemClock
 from postroom.config import Config
+from postroom.errors import PostroomError
 from postroom.gate.boundary import judge
+from postroom.gate.checkpoints import FILE, Checkpoints
 from postroom.gate.gate import Gate
-from postroom.gate.readlog import StoredReadLog
+from postroom.gate.readlog import Reading, StoredReadLog
 from postroom.interfaces.http.download import SECRET, DownloadSigner
 from postroom.interfaces.smtp.door import SmtpDoor
 from postroom.mailbox.room import Mailbox, Options
 from postroom.model.outgoing import Boundary
 from postroom.model.principal import SYSTEM, Principal
+from postroom.office.mail import OfficeMail
 from postroom.office.office import Office
 from postroom.reader.reader import Reader
 from postroom.safety.redact import Redactor
@@ -38,7 +42,7 @@ from postroom.store.engine import Store
 from postroom.wires.smtp import Relay
 
 # Names of secrets of the house: what keys the audit chain, what encrypts grants, what keys the
-# mailbox's chain and what signs its head.
+# mailbox's chain and what signs the heads of both chains.
 AUDIT_SECRET, GRANTS_SECRET, MAILBOX_SECRET, CHECKPOINT_SECRET = "audit", "grants", "mailbox", "checkpoints"
 log = structlog.get_logger("postroom.app")
 
@@ -52,7 +56,7 @@ class Address:
 
 
 class House:
-    """Rooms of one data folder."""
+    """Rooms of one data folder. `mail` is the office's with what agents read written down: the one doors use."""
 
     def __init__(
         self,
@@ -63,6 +67,7 @@ class House:
         access: Access,
         office: Office,
         gate: Gate,
+        mail: OfficeMail,
         sessions: Sessions,
         mailbox: Mailbox,
         reader: Reader,
@@ -76,6 +81,7 @@ class House:
         self.access = access
         self.office = office
         self.gate = gate
+        self.mail = mail
         self.sessions = sessions
         self.mailbox = mailbox
         self.reader = reader
@@ -106,6 +112,8 @@ class House:
         office = await Office.open(store, config, relay, clock=clock)
         office.deliveries.rendered_by(WebhookBodies(office.mail))
         address = Address()
+        read_log = StoredReadLog(store, clock)
+        mail = cast("OfficeMail", Reading(office.mail, read_log))
         gate = Gate(
             store,
             office.mail,
@@ -116,10 +124,12 @@ class House:
             boundary=lambda principal: boundary_of(folder, principal),
             author=access.principal_of,
             audit_key=await access.house_secret(AUDIT_SECRET),
+            read_log=read_log,
+            checkpoints=Checkpoints(store, clock, folder / FILE, await access.house_secret(CHECKPOINT_SECRET)),
         )
         sessions = Sessions(
             store,
-            office.mail,
+            mail,
             config,
             redactor=redactor,
             directory=access.principal_of,
@@ -130,7 +140,7 @@ class House:
             folder=folder / "reader",
             key=await access.house_secret(GRANTS_SECRET),
             permissions=access,
-            read_log=StoredReadLog(store, clock),
+            read_log=read_log,
             redactor=redactor,
             clock=clock,
         )
@@ -141,6 +151,7 @@ class House:
             access=access,
             office=office,
             gate=gate,
+            mail=mail,
             sessions=sessions,
             mailbox=await mailbox_of(folder, store, access, config, redactor),
             reader=reader,
@@ -183,6 +194,8 @@ class House:
         await self.sessions.close()
         await self.mailbox.close()
         await self.reader.close()
+        with contextlib.suppress(PostroomError):
+            await self.gate.close()
         await self.store.close()
 
     def _ended(self, task: asyncio.Task[None]) -> None:

@@ -16,6 +16,7 @@ from postroom.safety.unicode import clean
 app = typer.Typer(help="Mail that waits for your yes or no.", no_args_is_help=True)
 
 Id = Annotated[str, typer.Argument(help="The id, out_…")]
+_LISTED = 5
 _SHORT = 16  # characters of a digest that stand for it: 64 bits
 
 
@@ -93,6 +94,19 @@ def refuse(
     typer.echo("refused", err=True)
 
 
+@app.command("clear-read")
+def clear_read(
+    agent: Annotated[str, typer.Argument(help="The agent's name.")],
+    as_json: Json = False,
+) -> None:
+    """Say that what an agent has read from outside so far no longer matters to what it may send unasked."""
+    done = connect().call("DELETE", f"/api/agents/{quote(agent, safe='')}/read-log")
+    if as_json:
+        say_json(done)
+        return
+    typer.echo(f"cleared: {done['cleared']} mails", err=True)
+
+
 def rendered(mail: dict[str, Any]) -> str:
     """The approval screen."""
     rows = [("state", mail["state"]), ("agent", mail["agent"]), ("from", mail["from"])]
@@ -103,6 +117,7 @@ def rendered(mail: dict[str, Any]) -> str:
     if unseen := _unseen(mail):
         rows += [("unseen", f"{unseen} characters that nobody can see are left out here; --raw has them")]
     rows += [("why", reason) for reason in mail["reasons"]]
+    rows += _reading(mail)
     rows += [(mail["boundary"], mail["boundary_reason"]), ("expires", mail["expires_at"]), ("digest", mail["digest"])]
     rows += [(name, mail[name]) for name in ("decided_by", "comment", "detail") if mail.get(name)]
     head = "\n".join(f"{line(name, 40):>10}  {line(value, 2000)}" for name, value in rows)
@@ -120,6 +135,15 @@ def _unseen(mail: dict[str, Any]) -> int:
     addresses = (entry for field in ("bcc", "to", "cc", "reply_to") for entry in mail[field])
     written = (mail["subject"], mail["text"], mail["html"], *mail["headers"].values(), *names, *addresses)
     return sum(clean(text)[1] for text in written if text)
+
+
+def _reading(mail: dict[str, Any]) -> list[tuple[str, str]]:
+    """What the agent had been shown by strangers before it asked, as far as that was not cleared."""
+    read = mail.get("read_outside") or []
+    if not read:
+        return []
+    more = f" and {len(read) - _LISTED} more" if len(read) > _LISTED else ""
+    return [("has read", f"{len(read)} from outside: {' '.join(read[-_LISTED:])}{more}")]
 
 
 def _commands(mail: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ the chain proves and what it cannot.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -34,8 +34,8 @@ class Audit:
     def __init__(self, key: bytes) -> None:
         self._key = key
 
-    def append(self, tx: Tx, row: Row, *, actor: str, verb: str, at: int) -> None:
-        """One entry about `row` as it is now."""
+    def append(self, tx: Tx, row: Row, *, actor: str, verb: str, at: int, receipt: Sequence[str] = ()) -> None:
+        """One entry about `row` as it is now. `receipt`: whom the wire says it gave the mail to."""
         entry = {
             "at": at,
             "actor": actor,
@@ -51,9 +51,10 @@ class Audit:
             "comment": row.comment,
             "detail": row.detail,
             "boundary": row.boundary,
+            "receipt": sorted(receipt),
         }
         body = canonical(entry)
-        link = extend(self._key, LOG_ID, _head(tx), body)
+        link = extend(self._key, LOG_ID, head(tx), body)
         tx.insert(
             _INSERT,
             pod=row.pod,
@@ -76,6 +77,7 @@ def history(reader: Reader, outgoing_id: str) -> list[dict[str, Any]]:
     return [msgspec.json.decode(body) for (body,) in reader.all(_OF, outgoing_id=outgoing_id)]
 
 
-def _head(reader: Reader) -> Link | None:
+def head(reader: Reader) -> Link | None:
+    """The newest link; None of an empty log."""
     found = reader.one(_HEAD)
     return None if found is None else Link(seq=found[0], entry_hash=found[1], link=found[2])

@@ -16,6 +16,7 @@ import structlog
 from postroom.clock import Clock
 from postroom.errors import PostroomError, Refused, StorageFailure
 from postroom.gate import rows
+from postroom.gate.checkpoints import Checkpoints
 from postroom.gate.dispatch import Dispatch
 from postroom.gate.moves import Moves, announce_failed, note
 from postroom.model.event import DRAFT_DUE, OUTBOX_DEFERRED, OUTBOX_FAILED, OUTBOX_SENT, OUTGOING_FAILED, Event
@@ -30,6 +31,7 @@ log = structlog.get_logger(__name__)
 _CURSOR = "gate"
 _OUTBOX = (OUTBOX_SENT, OUTBOX_DEFERRED, OUTBOX_FAILED)
 _SWEEP_S = 30.0
+NOT_APPROVED = "nobody approved this recipient; the mail server in between was given it all the same"
 _PAUSE_S = 1.0
 
 
@@ -51,10 +53,12 @@ class Follow:
         gate: Submits,
         dispatch: Dispatch,
         moves: Moves,
+        checkpoints: Checkpoints | None,
         author: Callable[[str], Awaitable[Principal | None]],
     ) -> None:
         self._store = store
         self._moves = moves
+        self._checkpoints = checkpoints
         self._gate = gate
         self._dispatch = dispatch
         self._mail = mail
@@ -72,6 +76,8 @@ class Follow:
                     sweep_at = loop.time() + _SWEEP_S
                     await self.sweep()
                 seq = await self.catch_up(seq)
+                if self._checkpoints is not None:
+                    await self._checkpoints.write_when_due()
                 await self._store.events.wait(seq, timeout_s=max(0.0, sweep_at - loop.time()))
             except PostroomError as problem:
                 log.warning("gate_paused", code=problem.code)
@@ -115,6 +121,11 @@ class Follow:
             if row is None or row.state not in (State.SENDING, State.UNCERTAIN):
                 continue
             failed = dict(event.snapshot.get("failed") or {})
+            given = tuple(event.snapshot.get("recipients") or ())
+            added = sorted(set(given) - set(row.rcpt_to))
+            if added:
+                log.error("wire_added_recipients", outgoing_id=row.outgoing_id, added=added)
+                failed = {**failed, **dict.fromkeys(added, NOT_APPROVED)}
             why = "; ".join(f"{address}: {reason}" for address, reason in failed.items()) or None
             if event.kind == OUTBOX_DEFERRED:
                 note(tx, row, detail=str(event.snapshot.get("reason") or "deferred"))
@@ -122,7 +133,9 @@ class Follow:
                 self._moves.move(tx, row, State.FAILED, actor="outbox", at=event.at, detail=why or "not delivered")
             else:
                 doubled = bool(event.snapshot.get("possible_duplicate"))
-                sent = self._moves.move(tx, row, State.SENT, actor="outbox", at=event.at, detail=why, possible_duplicate=doubled)
+                sent = self._moves.move(
+                    tx, row, State.SENT, actor="outbox", at=event.at, detail=why, receipt=given, possible_duplicate=doubled
+                )
                 if failed:
                     announce_failed(tx, sent, failed, at=event.at)
         self._store.events.set_cursor(tx, _CURSOR, batch[-1].seq)

@@ -98,6 +98,12 @@ def recipients(outbound: Outbound) -> tuple[str, ...]:
     return tuple(dict.fromkeys(parse_address(text).canonical for text in (*outbound.to, *outbound.cc, *outbound.bcc)))
 
 
+def hidden_recipients(outbound: Outbound) -> tuple[str, ...]:
+    """Those of `recipients` that nobody else who gets the mail would see."""
+    shown = {parse_address(text).canonical for text in (*outbound.to, *outbound.cc)}
+    return tuple(address for address in recipients(outbound) if address not in shown)
+
+
 async def _of_draft(mail: Mail, principal: Principal, request: SendRequest) -> SendRequest:
     draft = await mail.get_draft(principal, request.inbox_id, _required(request.draft_id, "draft_id"))
     fields = draft.fields

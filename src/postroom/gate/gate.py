@@ -21,10 +21,13 @@ from postroom.config import Config
 from postroom.errors import Busy, Conflict, Invalid, NotFound, Refused, StorageFailure
 from postroom.gate import audit, freeze, rows
 from postroom.gate.audit import Audit
+from postroom.gate.caps import note_asked
+from postroom.gate.checkpoints import Checkpoints
 from postroom.gate.dispatch import Dispatch
 from postroom.gate.follow import Follow
 from postroom.gate.judge import Judge
 from postroom.gate.moves import Moves
+from postroom.gate.readlog import StoredReadLog
 from postroom.gate.rows import Row, Selection, StoredAttachment
 from postroom.gate.turns import Turns
 from postroom.ids import OUTGOING, new_id
@@ -60,6 +63,8 @@ class Gate:
         boundary: Callable[[Principal], tuple[Boundary, str]],
         author: Callable[[str], Awaitable[Principal | None]] | None = None,
         audit_key: bytes = bytes(32),
+        read_log: StoredReadLog | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         """`author` makes the principal of an agent's id (None: it is gone), to send its scheduled drafts as it."""
         self._store = store
@@ -70,9 +75,20 @@ class Gate:
         self._boundary = boundary
         self._expires_us = int(config.gate.expires_h * 3600 * MICROS)
         self._moves = Moves(Audit(audit_key))
-        self._judge = Judge(mail, sender, config.gate, redactor)
+        self._read_log = read_log or StoredReadLog(store, clock)
+        self._judge = Judge(store, mail, sender, config.gate, redactor=redactor, read_log=self._read_log, clock=clock)
         self._dispatch = Dispatch(store, sender, self._judge, self._moves, clock)
-        self._follow = Follow(store, mail, clock, gate=self, dispatch=self._dispatch, moves=self._moves, author=author or _nobody)
+        self._checkpoints = checkpoints
+        self._follow = Follow(
+            store,
+            mail,
+            clock,
+            gate=self,
+            dispatch=self._dispatch,
+            moves=self._moves,
+            checkpoints=checkpoints,
+            author=author or _nobody,
+        )
         self._turns = Turns()
 
     async def submit(
@@ -126,8 +142,15 @@ class Gate:
         return Page(items=tuple(row.shown() for row in found[:size]), next_page_token=more)
 
     async def show(self, principal: Principal, outgoing_id: str) -> Outgoing:
-        """One of them. Raises `NotFound`, also for another agent's."""
-        return self._visible(principal, outgoing_id).shown()
+        """One of them, with what the agent had read from outside by then. Raises `NotFound`, also for another agent's."""
+        row = self._visible(principal, outgoing_id)
+        read = self._read_log.refs(row.agent_id, until=row.created_at) if row.agent_id else ()
+        return dataclasses.replace(row.shown(), read=read)
+
+    async def clear_reading(self, principal: Principal, agent_id: str) -> int:
+        """What this agent read from outside so far counts no more; how many mails that was. Owner only."""
+        require_owner(principal, "clear what an agent has read")
+        return await self._read_log.clear(agent_id)
 
     async def raw(self, principal: Principal, outgoing_id: str) -> bytes:
         """The frozen bytes."""
@@ -155,7 +178,7 @@ class Gate:
         if row.expires_at <= now:
             await self._follow.expire(outgoing_id)
             raise Conflict("the mail waited too long and has expired", code="expired", fix="submit it again")
-        decided = {"decided_by": principal.label, "decided_at": now}
+        decided: dict[str, Any] = {"decided_by": principal.label, "decided_at": now}
         await self._store.write(lambda tx: self._moves.move(tx, row, State.APPROVED, actor=principal.label, at=now, **decided))
         try:
             await self._dispatch.hand_over(outgoing_id)
@@ -167,13 +190,18 @@ class Gate:
         """Say no for good: the owner to any, an agent to its own. Raises `NotFound`, `Conflict` (decided already)."""
         row = self._visible(principal, outgoing_id)
         now = self._clock.now_us()
-        decided = {"decided_by": principal.label, "decided_at": now, "comment": comment or None}
+        decided: dict[str, Any] = {"decided_by": principal.label, "decided_at": now, "comment": comment or None}
         await self._store.write(lambda tx: self._moves.move(tx, row, State.REFUSED, actor=principal.label, at=now, **decided))
         return self._row(outgoing_id).shown()
 
     async def run(self) -> None:
         """Follow the event log, expire, and finish what a crash left. Until cancelled."""
         await self._follow.run()
+
+    async def close(self) -> None:
+        """Sign what was written since the last time."""
+        if self._checkpoints is not None:
+            await self._checkpoints.write()
 
     async def catch_up(self) -> None:
         """Apply what the event log says since the last time; `run` does it as events come."""
@@ -236,6 +264,8 @@ class Gate:
             rows.free_key(tx, row.pod, row.submitter, row.submission_key)
         for sha, data in blobs:
             self._store.blobs.link(tx, sha, data)
+        if row.agent_id is not None and row.state is not State.REFUSED:
+            note_asked(tx, row.agent_id, row.rcpt_to, at=row.created_at)
         self._moves.enter(tx, row)
         return None
 

@@ -8,27 +8,44 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from postroom.clock import Clock
 from postroom.config import Gate as GateConfig
-from postroom.gate.freeze import recipients
+from postroom.gate.caps import over_cap
+from postroom.gate.freeze import hidden_recipients, recipients
+from postroom.gate.readlog import StoredReadLog
 from postroom.model.ports import Mail, Sender
 from postroom.model.principal import SYSTEM, Principal
 from postroom.model.request import Outbound
 from postroom.policy.decision import Decision, Facts, RecipientFacts, decide
 from postroom.policy.recipients import matches
 from postroom.safety.redact import Redactor
+from postroom.store.engine import Store
 
 
 class Judge:
     """May this principal send this mail, as things stand now?"""
 
-    def __init__(self, mail: Mail, sender: Sender, config: GateConfig, redactor: Redactor) -> None:
+    def __init__(
+        self,
+        store: Store,
+        mail: Mail,
+        sender: Sender,
+        config: GateConfig,
+        *,
+        redactor: Redactor,
+        read_log: StoredReadLog,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._read_log = read_log
+        self._clock = clock
         self._mail = mail
         self._sender = sender
         self._config = config
         self._redactor = redactor
 
-    async def decide(self, principal: Principal, outbound: Outbound) -> Decision:
-        """The owner's rules applied to facts as of now."""
+    async def decide(self, principal: Principal, outbound: Outbound, *, again: bool = False) -> Decision:
+        """The owner's rules applied to facts as of now. `again`: it was counted against the caps when it was submitted."""
         system = dataclasses.replace(SYSTEM, pod_id=principal.pod_id)
         limit = (*self._config.limit, *await self._mail.send_list(system, outbound.inbox_id, "allow"))
         blocked = (*self._config.blocked, *await self._mail.send_list(system, outbound.inbox_id, "block"))
@@ -36,25 +53,35 @@ class Judge:
         unreachable = {address: why for address in addresses if (why := self._sender.can_reach(address)) is not None}
         facts = Facts(
             principal_is_owner=principal.is_owner,
-            recipients=tuple(self._recipient(address, limit, blocked) for address in addresses),
+            recipients=tuple([await self._recipient(system, address, limit, blocked) for address in addresses]),
             profile=principal.profile,
             read_only=self._config.read_only,
             approval=self._config.approval,
+            hidden=() if principal.is_owner or self._config.bcc else hidden_recipients(outbound),
             secrets_found=self._secrets(outbound),
+            over_cap=None if again else self._over_cap(principal, addresses),
             unreachable=unreachable,
+            read_outside=0 if principal.agent_id is None else self._read_log.count(principal.agent_id),
         )
         return decide(facts)
 
-    def _recipient(self, address: str, limit: Sequence[str], blocked: Sequence[str]) -> RecipientFacts:
+    def _over_cap(self, principal: Principal, addresses: Sequence[str]) -> str | None:
+        agent_id, now = principal.agent_id, self._clock.now_us()
+        if agent_id is None:
+            return None
+        return self._store.read_now(lambda reader: over_cap(reader, self._config, agent_id, addresses, now=now))
+
+    async def _recipient(self, system: Principal, address: str, limit: Sequence[str], blocked: Sequence[str]) -> RecipientFacts:
         is_local = address.rpartition("@")[2] in self._mail.domains
+        trusted = _covered(self._config.trusted, address)
         return RecipientFacts(
             address=address,
             is_local=is_local,
             blocked=_covered(blocked, address),
             in_limit=_covered(limit, address),
             limit_set=bool(limit),
-            trusted=_covered(self._config.trusted, address),
-            authenticated=is_local,
+            trusted=trusted,
+            authenticated=is_local or (trusted and await self._mail.is_authenticated(system, address)),
         )
 
     def _secrets(self, outbound: Outbound) -> tuple[str, ...]:

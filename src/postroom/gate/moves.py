@@ -7,7 +7,7 @@ allow, and none without a trace.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from postroom.errors import Conflict
@@ -51,13 +51,13 @@ class Moves:
         if row.state is State.HELD:
             announce(tx, row, at=row.created_at)
 
-    def move(self, tx: Tx, row: Row, to: State, *, actor: str, at: int, **changes: Any) -> Row:
+    def move(self, tx: Tx, row: Row, to: State, *, actor: str, at: int, receipt: Sequence[str] = (), **changes: Any) -> Row:
         """`row` in state `to`. Raises `Conflict` when it is no longer where `row` says."""
         check_move(row.state, to)
         after = dataclasses.replace(row, state=to, **changes)
         if not rows.update_row(tx, row, after):
             raise Conflict(f"{row.outgoing_id} is no longer {row.state.value}", code="wrong_state", fix="show it again")
-        self._audit.append(tx, after, actor=actor, verb=to.value, at=at)
+        self._audit.append(tx, after, actor=actor, verb=to.value, at=at, receipt=receipt)
         announce(tx, after, at=at)
         return after
 

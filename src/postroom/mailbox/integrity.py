@@ -27,7 +27,7 @@ from postroom.store.engine import Reader, Store
 from postroom.store.statement import sql
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
     from postroom.ledger.checkpoint import Checkpoint
     from postroom.ledger.verify import Entry, Verdict
@@ -67,8 +67,11 @@ class Integrity:
     async def verify(self, witnesses: Sequence[Link] = ()) -> Verdict:
         """The whole log, with every signed head and what a reader remembers. Needs time at a million records."""
         await self.sign()
-        checkpoints = await asyncio.to_thread(self._checkpoints)
-        return await self._store.read(lambda reader: self._verify(reader, checkpoints, witnesses))
+        checkpoints = await asyncio.to_thread(signed_heads, self._path)
+        signer = self._private().public_key()
+        return await self._store.read(
+            lambda reader: verify_log(reader, self._key, checkpoints=checkpoints, signer=signer, witnesses=witnesses)
+        )
 
     async def sign(self, *, least: int = 1) -> None:
         """Sign the head when the log has grown by `least` records since the last time."""
@@ -100,19 +103,6 @@ class Integrity:
             self._place = Link(seq=seq, entry_hash=hashed, link=link)
         return log.head(reader).seq
 
-    def _verify(self, reader: Reader, checkpoints: Sequence[Checkpoint], witnesses: Sequence[Link]) -> Verdict:
-        from postroom.ledger.verify import Fault, verify
-
-        columns = _Columns()
-        signer = self._private().public_key()
-        verdict = verify(self._key, LOG_ID, columns.entries(reader), checkpoints=checkpoints, signer=signer, witnesses=witnesses)
-        chain, (seq, column) = verdict.fault, columns.wrong or (0, "")
-        # A state that lacks its record is the chain's fault to name, if it has one.
-        if column and (chain is None or (seq <= chain.seq and column != "state")):
-            fault = Fault(seq=seq, kind="altered", detail=f"the column {column} does not say what the record says")
-            return replace(verdict, fault=fault)
-        return verdict
-
     def _append(self, head: Link) -> Checkpoint:
         from postroom.ledger.checkpoint import sign
 
@@ -125,25 +115,45 @@ class Integrity:
         return made
 
     def _newest(self) -> Checkpoint | None:
-        found = self._checkpoints()
+        """The last signed head. A last line that a crash tore is no claim of anybody's, and is cut off."""
+        if self._path is not None and self._path.exists():
+            os.truncate(self._path, self._path.read_bytes().rfind(b"\n") + 1)
+        found = signed_heads(self._path)
         return found[-1] if found else None
-
-    def _checkpoints(self) -> list[Checkpoint]:
-        """Every signed head. A last line that a crash tore is no claim of anybody's, and is cut off."""
-        from postroom.ledger.checkpoint import from_line
-
-        if self._path is None or not self._path.exists():
-            return []
-        text = self._path.read_bytes()
-        whole, _, torn = text.rpartition(b"\n")
-        if torn:
-            os.truncate(self._path, len(whole) + 1 if whole else 0)
-        return [from_line(line) for line in whole.decode("utf-8", "replace").split("\n") if line]
 
     def _private(self) -> Ed25519PrivateKey:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
         return Ed25519PrivateKey.from_private_bytes(self._signing_key)
+
+
+def signed_heads(path: Path | None) -> list[Checkpoint]:
+    """Every whole line of the file. Raises ValueError for one that is no checkpoint."""
+    from postroom.ledger.checkpoint import from_line
+
+    whole = path.read_bytes().rpartition(b"\n")[0] if path is not None and path.exists() else b""
+    return [from_line(line) for line in whole.decode("utf-8", "replace").split("\n") if line]
+
+
+def verify_log(
+    reader: Reader,
+    key: bytes,
+    *,
+    checkpoints: Sequence[Checkpoint],
+    signer: Ed25519PublicKey | None,
+    witnesses: Sequence[Link] = (),
+) -> Verdict:
+    """The whole log as it is stored, its columns too."""
+    from postroom.ledger.verify import Fault, verify
+
+    columns = _Columns()
+    verdict = verify(key, LOG_ID, columns.entries(reader), checkpoints=checkpoints, signer=signer, witnesses=witnesses)
+    chain, (seq, column) = verdict.fault, columns.wrong or (0, "")
+    # A state that lacks its record is the chain's fault to name, if it has one.
+    if column and (chain is None or (seq <= chain.seq and column != "state")):
+        fault = Fault(seq=seq, kind="altered", detail=f"the column {column} does not say what the record says")
+        return replace(verdict, fault=fault)
+    return verdict
 
 
 def mismatch(row: Sequence[Any]) -> str | None:

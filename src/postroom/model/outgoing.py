@@ -62,6 +62,7 @@ class Outgoing:
     """One row of the gate's table, as shown to its owner: all that would leave.
 
     `reasons` say why it stands where it stands. `html` is the HTML part, `headers` those the sender added.
+    `read` names the mails from outside the agent had been shown, since its owner last cleared that.
     """
 
     outgoing_id: str
@@ -94,6 +95,7 @@ class Outgoing:
     html: str | None = None
     reply_to: tuple[str, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
+    read: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

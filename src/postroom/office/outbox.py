@@ -1,7 +1,8 @@
 """Mail out, from the outbox's rows to the relay: when, how often, and what came of it.
 
 Before each attempt the stored bytes are hashed again against the digest that was approved; a
-difference is never sent. An attempt is written down before the socket is touched: if the process
+difference is never sent. After it, the wire's receipt is held against the envelope: a wire that gave the
+mail to anybody else is not used again until the house is started anew. An attempt is written down before the socket is touched: if the process
 dies in between, the next attempt says `possible_duplicate`. Retries follow RFC 5321 §4.5.4.1 in
 spirit, growing from a minute to half a day, for three days. When some recipients were accepted the
 mail is sent, and the others are reported as failed.
@@ -127,6 +128,7 @@ class Outcome:
     later: Mapping[str, str]
     codes: Mapping[str, str]
     doubtful: bool = False
+    added: tuple[str, ...] = ()  # whom the wire gave it to unasked
 
 
 class Outbox:
@@ -135,6 +137,7 @@ class Outbox:
     def __init__(self, store: Store, relay: Carrier | None) -> None:
         self._store = store
         self._relay = relay
+        self._distrusted = False
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
@@ -165,7 +168,7 @@ class Outbox:
 
     async def step(self) -> int:
         """Attempt what is due now; answers how many mails that was."""
-        if self._relay is None:
+        if self._relay is None or self._distrusted:
             return 0
         now = self._store.clock.now_us()
         if not self._store.read_now(lambda reader: reader.one(_DUE, now=now, most=1)):
@@ -187,12 +190,15 @@ class Outbox:
         else:
             approved = _is_approved(mail, raw)
             outcome = await _carry(relay, mail, raw) if approved else _all(mail, _NOT_APPROVED, permanent=True)
+        if outcome.added:
+            self._distrusted = True
+            log.critical("wire_distrusted", outgoing_id=mail.outgoing_id, added=list(outcome.added))
         now = self._store.clock.now_us()
         await self._store.write(lambda tx: settle(tx, mail, outcome, at=now))
 
     def _pause(self) -> float:
         next_at: int | None = self._store.read_now(lambda reader: reader.scalar(_NEXT_AT))
-        if next_at is None or self._relay is None:
+        if next_at is None or self._relay is None or self._distrusted:
             return _IDLE_S
         return min(_IDLE_S, max(0.05, (next_at - self._store.clock.now_us()) / MICROS))
 
@@ -212,6 +218,7 @@ async def _carry(relay: Carrier, mail: Waiting, raw: bytes) -> Outcome:
         return _all(mail, "the attempt broke off", permanent=False, doubtful=True)
     said = {address: f"the relay answered {entry.code} {entry.text}".strip() for address, entry in result.refused.items()}
     return Outcome(
+        added=tuple(address for address in (*result.accepted, *result.refused) if address not in mail.pending),
         accepted=tuple(result.accepted),
         refused={address: said[address] for address, entry in result.refused.items() if entry.permanent},
         later={address: said[address] for address, entry in result.refused.items() if not entry.permanent},

@@ -8,13 +8,14 @@ fixed order and the first that answers wins, so that a refusal never costs a per
 2. **profile**: an observer never sends; a clerk writes to addresses inside the house only.
 3. **blocked or suppressed**: on the owner's block list, or bounced and complained before.
 4. **outside the limit**: the limit has entries and this recipient is in none of them.
-5. **unreachable**: no relay could deliver it; said now, while nothing is lost.
-6. **secret**: the mail holds what must not leave. Blocked, never altered: a changed mail is a lie.
-7. **caps**: the day's number of mails or of new recipients is used up.
-8. **the owner's own act**: sent with the owner's key, it needs no question; all but the profile held for it too.
-9. **risk**: under `approval = "risk"`, every recipient trusted and authenticated, and the agent has
+5. **hidden**: it names hidden recipients (Bcc), which agents may only where the owner switched that on.
+6. **unreachable**: no relay could deliver it; said now, while nothing is lost.
+7. **secret**: the mail holds what must not leave. Blocked, never altered: a changed mail is a lie.
+8. **caps**: the day's number of mails or of new recipients is used up.
+9. **the owner's own act**: sent with the owner's key, it needs no question; all but the profile, Bcc and caps held for it too.
+10. **risk**: under `approval = "risk"`, every recipient trusted and authenticated, and the agent has
    read nothing from outside since the owner last cleared that ⇒ it goes.
-10. **ask**: everything else is held for a person.
+11. **ask**: everything else is held for a person.
 
 One refused recipient refuses the mail: sending to the rest would not be what was asked.
 The docs' page of this table is made from this module (`policy.table`), so it cannot drift.
@@ -50,6 +51,7 @@ class RecipientFacts:
 class Facts:
     """Everything the decision depends on. `unreachable` maps an address to why.
 
+    `hidden`: recipients in Bcc, where the caller may not name any.
     `read_outside`: how many mails from outside the agent was shown since its owner last cleared that.
     """
 
@@ -58,6 +60,7 @@ class Facts:
     profile: str = "correspondent"
     read_only: bool = False
     approval: Literal["always", "risk"] = "always"
+    hidden: tuple[str, ...] = ()
     secrets_found: tuple[str, ...] = ()
     over_cap: str | None = None
     unreachable: Mapping[str, str] = field(default_factory=dict)
@@ -113,6 +116,14 @@ def _outside_limit(facts: Facts) -> Decision | None:
     return _refuse("outside_limit", "outside the limit of addresses that may be written to", outside) if outside else None
 
 
+def _hidden(facts: Facts) -> Decision | None:
+    return (
+        _refuse("hidden_recipients", "agents may not send Bcc here; name these in to or cc", facts.hidden)
+        if facts.hidden
+        else None
+    )
+
+
 def _unreachable(facts: Facts) -> Decision | None:
     nowhere = _addresses(facts, lambda recipient: recipient.address in facts.unreachable)
     reasons = dict.fromkeys(facts.unreachable[address] for address in nowhere)
@@ -160,6 +171,7 @@ RULES: tuple[Callable[[Facts], Decision | None], ...] = (
     _profile,
     _blocked,
     _outside_limit,
+    _hidden,
     _unreachable,
     _secret,
     _over_cap,

@@ -39,6 +39,7 @@ WHOLE_MAIL: Final[Mapping[str, Facts]] = {
     "profile observer": replace(_TRUSTED, profile="observer"),
     "profile clerk, a recipient outside the house": replace(_TRUSTED, profile="clerk"),
     "a recipient no relay can reach": replace(_TRUSTED, unreachable={_SOMEONE.address: "no relay is configured"}),
+    "it has Bcc, and the owner did not switch that on": replace(_TRUSTED, hidden=(_SOMEONE.address,)),
     "it holds a secret": replace(_TRUSTED, secrets_found=("aws-key-id",)),
     "a cap of the day is used up": replace(_TRUSTED, over_cap="20 mails a day"),
 }

@@ -40,6 +40,7 @@ class DictMail:
         self.drafts: dict[str, Draft] = {}
         self.files: dict[str, bytes] = {}
         self.allow: tuple[str, ...] = ()
+        self.known: tuple[str, ...] = ()
         self.block: tuple[str, ...] = ()
 
     async def get_inbox(self, principal, inbox_id):
@@ -57,6 +58,9 @@ class DictMail:
         if draft_id not in self.drafts:
             raise NotFound("Draft not found")
         return self.drafts[draft_id]
+
+    async def is_authenticated(self, principal, address):
+        return address in self.known
 
     async def send_list(self, principal, inbox_id, kind):
         return self.allow if kind == "allow" else self.block

@@ -28,6 +28,7 @@ async def frozen(house, kind: SendKind = SendKind.SEND, **fields) -> tuple[Outgo
 
 
 async def test_a_mail_is_from_the_inbox_under_its_name_and_bcc_stays_in_the_envelope(house):
+    house.open = house.gate(bcc=True)
     house.mail.inboxes[SCOUT] = dataclasses.replace(house.mail.inboxes[SCOUT], display_name="Scout from Süd")
     row, raw = await frozen(
         house, to=(f"Ada <{ADA}>",), cc=(BOB,), bcc=(CLEO,), headers={"X-Ticket": "7"}, html="<p>hi</p>", reply_to=(BOB,)
@@ -217,6 +218,7 @@ RAW = (
 
 
 async def test_a_submitted_mail_keeps_its_words_and_goes_to_its_envelope(house):
+    house.open = house.gate(bcc=True)
     source = house.mail.receives()
     row, raw = await frozen(house, SendKind.SUBMISSION, raw=RAW, envelope_to=(ADA, CLEO), text=None)
     parsed = parse(raw)

@@ -23,6 +23,7 @@ def every_situation() -> list[Facts]:
         [False, True],
         ["always", "risk"],
         [(), ("jwt",)],
+        [(), (ADDRESS,)],
         [None, "cap"],
         [{}, {ADDRESS: "why"}],
         [0, 3],
@@ -35,11 +36,12 @@ def every_situation() -> list[Facts]:
             read_only=read_only,
             approval=approval,  # type: ignore[arg-type]  # the axis holds the two literals
             secrets_found=secret,
+            hidden=hidden,
             over_cap=cap,
             unreachable=nowhere,
             read_outside=read,
         )
-        for profile, owner, read_only, approval, secret, cap, nowhere, read in axes
+        for profile, owner, read_only, approval, secret, hidden, cap, nowhere, read in axes
     ]
 
 
@@ -52,6 +54,7 @@ def expected(facts: Facts, recipient: RecipientFacts) -> tuple[str, str]:
         (recipient.blocked, "blocked"),
         (recipient.suppressed, "suppressed"),
         (recipient.limit_set and not recipient.in_limit, "outside_limit"),
+        (bool(facts.hidden), "hidden_recipients"),
         (bool(facts.unreachable), "unreachable"),
         (bool(facts.secrets_found), "secret"),
         (facts.over_cap is not None, "over_cap"),

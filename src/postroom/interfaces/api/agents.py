@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from postroom.access.queries import AgentInfo
-from postroom.errors import Invalid, PostroomError
+from postroom.errors import Invalid, NotFound, PostroomError
 from postroom.interfaces.api.rooms import Rooms
 from postroom.interfaces.api.wire import agent_shape, answer, body_as, caller
 from postroom.limits import PAGE_MAX
@@ -50,6 +50,13 @@ def routes(rooms: Rooms) -> list[Route]:
         name = request.path_params["name"]
         return answer({"name": name, "token": await rooms.access.rotate(caller(request), name)})
 
+    async def clear_reading(request: Request) -> Response:
+        principal, name = caller(request), request.path_params["name"]
+        known = {info.name: info.agent_id for info in await rooms.access.list_agents(principal)}
+        if name not in known:
+            raise NotFound("Agent not found", fix="list agents to see their names")
+        return answer({"name": name, "cleared": await rooms.gate.clear_reading(principal, known[name])})
+
     async def remove(request: Request) -> Response:
         info = await rooms.access.remove(caller(request), request.path_params["name"])
         return answer({"agent_id": info.agent_id, "name": info.name, "removed": True})
@@ -58,6 +65,7 @@ def routes(rooms: Rooms) -> list[Route]:
         Route("/api/agents", listing, methods=["GET"]),
         Route("/api/agents", add, methods=["POST"]),
         Route("/api/agents/{name}/rotate", rotate, methods=["POST"]),
+        Route("/api/agents/{name}/read-log", clear_reading, methods=["DELETE"]),
         Route("/api/agents/{name}", remove, methods=["DELETE"]),
     ]
 

@@ -96,7 +96,7 @@ def outgoing_shape(mail: Outgoing, *, whole: bool) -> dict[str, Any]:
         "possible_duplicate": mail.possible_duplicate,
     }
     if whole:
-        shape |= {"text": mail.text, "html": mail.html, "headers": mail.headers}
+        shape |= {"text": mail.text, "html": mail.html, "headers": mail.headers, "read_outside": list(mail.read)}
     optional = {
         "session_id": mail.session_id,
         "thread_id": mail.thread_id,
