@@ -13,20 +13,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from postroom.limits import HEADER_BLOCK_BYTES, STRUCTURED_HEADER_BYTES
 from postroom.mime.addresses import Address, parse_list
 from postroom.mime.charset import codec, decode
 from postroom.mime.fields import Defects, Fields
 from postroom.mime.filename import safe_filename
 from postroom.mime.flowed import unflow
-from postroom.mime.header_block import block_end
 from postroom.mime.marks import marks
 from postroom.mime.parameters import Parameterized, parse_parameterized
-from postroom.mime.structure import Node, read_tree
+from postroom.mime.structure import Node, read_root, read_tree
 from postroom.mime.transfer import decode_transfer
 from postroom.model.mail import Finding
 
-_FROM: Final = re.compile(rb"(?im)^from[ \t]*:((?:.*(?:\n[ \t].*)*+))")
 _META_CHARSET: Final = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9._:-]{2,40})", re.IGNORECASE)
 
 
@@ -108,16 +105,13 @@ def parse(raw: bytes) -> Parsed:
 
 
 def scan_from(raw: bytes) -> tuple[str, ...]:
-    """The addresses of a mail's From fields, read without parsing the rest: fit for the moment before a 250."""
-    head = raw[:HEADER_BLOCK_BYTES].lstrip(b"\r\n")
-    if b"\n" not in head:
-        head = head.replace(b"\r", b"\n")
-    head = head[: block_end(head, 0, len(head))]
-    found: dict[str, None] = {}
-    for field_ in _FROM.finditer(head):
-        if len(field_[1]) <= STRUCTURED_HEADER_BYTES:
-            found |= dict.fromkeys(address.addr for address in parse_list(decode(field_[1], None)))
-    return tuple(found)
+    """The addresses a mail shows as its author's, from its header alone: fit for the moment before a 250.
+
+    Read as `parse` reads them, then as a person would: without From the Sender, and encoded words decoded.
+    """
+    fields = Fields(read_root(raw if b"\n" in raw else raw.replace(b"\r", b"\n")), Defects())
+    shown = fields.addresses("from") or fields.addresses("sender") or parse_list(fields.text("from") or "")
+    return tuple(dict.fromkeys(address.canonical for address in shown))
 
 
 def _line_ends(raw: bytes, defects: Defects) -> bytes:

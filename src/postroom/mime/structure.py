@@ -64,8 +64,7 @@ class _Open:
 def read_tree(raw: bytes) -> tuple[Node, list[str]]:
     """The root part and the codes of what was wrong with the structure."""
     defects: list[str] = []
-    start = len(raw) - len(raw.lstrip(b"\r\n")) if raw[:1] in (b"\r", b"\n") else 0
-    root = _node(raw, read_block(raw, start, len(raw)))
+    root = read_root(raw)
     stack: list[_Open] = []
     _push(raw, root, stack)
     position = root.start
@@ -85,6 +84,12 @@ def read_tree(raw: bytes) -> tuple[Node, list[str]]:
         if not _push(raw, node, stack) and "too_deep" not in defects:
             defects.append("too_deep")
     return root, [*defects, "missing_end_boundary"] if stack else defects
+
+
+def read_root(raw: bytes) -> Node:
+    """The root part alone: its header, and everything after it."""
+    start = len(raw) - len(raw.lstrip(b"\r\n")) if raw[:1] in (b"\r", b"\n") else 0
+    return _node(raw, read_block(raw, start, len(raw)))
 
 
 def _next_level(raw: bytes, position: int, stack: list[_Open]) -> int:

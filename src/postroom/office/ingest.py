@@ -2,7 +2,8 @@
 
 An attempt is counted in the store before the mail is read, so a mail that takes the process down
 is known by its count at the next start. Fresh mail goes in batches, in order of arrival, one batch
-being read while the one before is written; a mail that failed goes alone, after the fresh ones.
+being read while the one before is written; a large mail goes alone, because others should wait neither
+for its reading nor beside it in memory, and so does one that failed, after the fresh ones.
 After the third failure it is delivered as `unparseable`: its raw bytes, and the few headers that can
 be said of it. Nothing that was accepted is dropped. Mail still coming in goes first: while the door
 is busy, batches are small and this loop rests as long as it worked.
@@ -19,7 +20,7 @@ import structlog
 from sqlalchemy import bindparam, select, update
 
 from postroom.errors import NotFound, StorageFailure
-from postroom.limits import BLOB_INLINE_BYTES, INGEST_ATTEMPTS
+from postroom.limits import BLOB_INLINE_BYTES, INGEST_ATTEMPTS, PARSE_WORKER_BYTES
 from postroom.office import tables as t
 from postroom.office.arrival import Queued, deliver, queued
 from postroom.office.authenticate import AT_ONCE, Authenticator
@@ -208,9 +209,15 @@ _BARE: Final = bare_content(b"").findings
 
 
 def _take(tx: Tx, rows: Sequence[tuple[Any, ...]]) -> list[Queued]:
-    """Count an attempt at each of these."""
-    tx.run(_COUNT, keys=[row[0] for row in rows])
-    return [queued(_counted(row)) for row in rows]
+    """The first of these that go together, an attempt at each counted."""
+    batch = rows[: _together(rows)]
+    tx.run(_COUNT, keys=[row[0] for row in batch])
+    return [queued(_counted(row)) for row in batch]
+
+
+def _together(rows: Sequence[tuple[Any, ...]]) -> int:
+    """How many of these go in one batch: a large mail alone, else those before the first large one."""
+    return next((max(place, 1) for place, row in enumerate(rows) if row[5] > PARSE_WORKER_BYTES), len(rows))
 
 
 def _counted(row: tuple[Any, ...]) -> tuple[Any, ...]:

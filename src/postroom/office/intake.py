@@ -17,6 +17,7 @@ from sqlalchemy import and_, bindparam, select
 from postroom.config import Config
 from postroom.errors import Invalid, Refused, TooLarge
 from postroom.limits import MAIL_BYTES
+from postroom.mime.addresses import Address
 from postroom.mime.parse import scan_from
 from postroom.model.principal import DEFAULT_POD
 from postroom.office import tables as t
@@ -133,7 +134,8 @@ def local_recipients(addresses: Sequence[str], domains: Sequence[str]) -> tuple[
 
 
 def _domain(address: str) -> str:
-    return address.rpartition("@")[2].rstrip(">").rstrip(".").lower()
+    domain = address.rpartition("@")[2].rstrip(">").rstrip(".").lower()
+    return domain if domain.isascii() else Address(None, "", domain).canonical.removeprefix("@")
 
 
 def _borrowed(where: str, domain: str) -> Refused:

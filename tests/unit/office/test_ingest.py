@@ -95,6 +95,31 @@ async def test_mail_from_outside_may_not_use_a_local_domain(house: House, mail_f
     assert await house.ingest.step() == 0
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"Sender: eve@postroom.localhost",
+        b"From:\r\neve@postroom.localhost",
+        b"From: Eve\r\n<eve@postroom.localhost>",
+        b"From: =?utf-8?q?eve=40postroom=2Elocalhost?=",
+        "From: eve@postroom\u3002localhost".encode(),
+        b"From: " + "eve@postroom.localhost".encode("cp037") + b"\r\nContent-Type: text/plain; charset=cp037",
+    ],
+)
+async def test_a_local_domain_is_refused_however_it_would_be_read_as_the_authors(house: House, header: bytes) -> None:
+    await house.inbox()
+    envelope = Envelope(mail_from="eve@example.com", rcpt_to=("ada@postroom.localhost",))
+    with pytest.raises(Refused, match=r"postroom\.localhost"):
+        await house.intake.accept(envelope, header + b"\r\nSubject: x\r\n\r\nHello\r\n")
+
+
+async def test_a_local_domain_in_another_script_of_dots_is_refused_in_the_envelope(house: House) -> None:
+    await house.inbox()
+    envelope = Envelope(mail_from="eve@postroom\u3002localhost", rcpt_to=("ada@postroom.localhost",))
+    with pytest.raises(Refused, match=r"postroom\.localhost"):
+        await house.intake.accept(envelope, letter(sender="eve@example.com"))
+
+
 async def test_the_null_sender_is_allowed(house: House) -> None:
     await house.inbox()
     await house.arrive(letter(sender="MAILER-DAEMON@example.com"), mail_from="")
@@ -185,6 +210,17 @@ async def test_a_large_mail_is_read_in_a_worker(house: House) -> None:
     message = await house.mail.get_message(OWNER, "ada@postroom.localhost", "<one@example.com>")
     assert message.text is not None
     assert len(message.text) > 300_000
+
+
+async def test_no_mail_waits_for_a_large_ones_reading_in_its_batch(house: House) -> None:
+    await house.inbox()
+    large = "\n".join(["word " * 12] * 6000)
+    for number, text in enumerate(["a", "b", large, large, "c"]):
+        raw = letter(text=text, message_id=f"<m{number}@example.com>")
+        await house.intake.accept(Envelope(mail_from="bob@example.com", rcpt_to=("ada@postroom.localhost",)), raw)
+    assert [await house.ingest.step() for _ in range(5)] == [2, 1, 1, 1, 0]
+    arrived = [ref for _, ref in await house.events("message.received")]
+    assert arrived == [f"<m{number}@example.com>" for number in range(5)]
 
 
 async def test_a_mail_whose_bytes_are_lost_stays_in_the_queue_and_stops_no_other(house: House) -> None:
