@@ -27,6 +27,7 @@ _PARALLEL: Final = 8
 _SYSTEM_LABELS: Final = frozenset(("inbox", "sent", "draft", "spam", "trash", "starred", "important", "unread", "chat"))
 _ALIASES: Final = {"drafts": "draft", "sentitems": "sent", "junk": "spam", "bin": "trash"}
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
+_CURSOR_CHARS: Final = 2000
 _HEADERS: Final = ("From", "To", "Subject")
 _SEVERAL: Final = re.compile(r"\bOR\b|[{}]")
 Part = Mapping[str, Any]
@@ -48,9 +49,11 @@ class Gmail:
             raise faults.response_invalid("gmail", "list") from None
         messages = await in_parallel(self._listed, filter(_ID.fullmatch, ids), most=_PARALLEL)
         next_cursor = found.get("nextPageToken")
+        if next_cursor is not None and not (isinstance(next_cursor, str) and len(next_cursor) <= _CURSOR_CHARS):
+            raise faults.response_invalid("gmail", "list")
         return Listing(
             messages=tuple(message for message in messages if message is not None),
-            next_cursor=next_cursor if isinstance(next_cursor, str) else None,
+            next_cursor=next_cursor,
         )
 
     async def read(self, message_id: str) -> RemoteMessage:

@@ -30,45 +30,41 @@ class Loopback:
     def __init__(self, state: str) -> None:
         self._state = state
         self._server: asyncio.Server | None = None
+        self.port = 0  # the system chooses
         self._redirect: asyncio.Future[Mapping[str, str] | None] = asyncio.get_running_loop().create_future()
-        self._talking: set[asyncio.Task[None]] = set()
+        self._writers: set[asyncio.StreamWriter] = set()
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=_HEAD_BYTES)
+        self.port = int(self._server.sockets[0].getsockname()[1])
         return self
 
     async def __aexit__(self, *_: object) -> None:
         if self._server is not None:
             self._server.close()
-        if self._talking:  # let the last page reach the browser
-            await asyncio.wait(self._talking, timeout=_HEAD_S)
-        for task in self._talking:
-            task.cancel()
-
-    @property
-    def port(self) -> int:
-        """The port the system chose."""
-        assert self._server is not None  # noqa: S101 - only used inside the block
-        return int(self._server.sockets[0].getsockname()[1])
+        for writer in self._writers:  # connections a browser opened ahead; the redirect's page is out already
+            writer.close()
 
     async def redirected(self) -> Mapping[str, str] | None:
         """The redirect's parameters; None when it did not carry our state, and is refused."""
         return await self._redirect
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - a connection is served by a task
-        self._talking.add(task)
-        task.add_done_callback(self._talking.discard)
-        with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _HEAD_S)
-            given = self._redirect_in(head)
-            status, page = ("200 OK", _DONE) if given is not None else ("404 Not Found", _NOT_HERE)
-            writer.write(f"HTTP/1.1 {status}\r\n{_HEADERS}Content-Length: {len(page)}\r\n\r\n{page}".encode())
-            await writer.drain()
-            if given is not None and not self._redirect.done():
-                self._redirect.set_result(given if self._proves(given) else None)
-        writer.close()
+        self._writers.add(writer)
+        try:
+            with contextlib.suppress(OSError, ValueError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                await self._answer(await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _HEAD_S), writer)
+        finally:
+            self._writers.discard(writer)
+            writer.close()
+
+    async def _answer(self, head: bytes, writer: asyncio.StreamWriter) -> None:
+        given = self._redirect_in(head)
+        status, page = ("200 OK", _DONE) if given is not None else ("404 Not Found", _NOT_HERE)
+        writer.write(f"HTTP/1.1 {status}\r\n{_HEADERS}Content-Length: {len(page)}\r\n\r\n{page}".encode())
+        await writer.drain()
+        if given is not None and not self._redirect.done():
+            self._redirect.set_result(given if self._proves(given) else None)
 
     def _redirect_in(self, head: bytes) -> Mapping[str, str] | None:
         """The parameters, if this request is the redirect."""

@@ -66,7 +66,9 @@ class Tokens:
         if grant is None or not self._oauth.accepts(grant):
             raise faults.authorization_required(self._account)
         renewed, access = await self._oauth.refresh(grant)
-        if renewed is not grant and self._grants.has(self._account):
+        if not self._grants.has(self._account):  # revoked meanwhile
+            raise faults.authorization_required(self._account)
+        if renewed is not grant:
             await self._grants.save(self._account, renewed)
         self._access = access
         return access

@@ -84,6 +84,10 @@ async def test_c18_c19_one_redirect_with_our_state_is_exchanged_with_the_same_re
     assert await stage.visit("/favicon.ico") == 404
     assert await stage.visit("/", code="x", state="y", headers={"Host": "evil.example"}) == 404
     assert await stage.visit("/", method="POST", code="x", state="y") == 404
+    reader, writer = await asyncio.open_connection("127.0.0.1", stage.port)
+    writer.write(b"GET http://[bad/ HTTP/1.1\r\n\r\n")
+    assert await reader.read() == b""
+    writer.close()
     assert await stage.visit("/", code="the-code", state=stage.asked["state"]) == 200
     assert await stage.end() == "authorized"
     (form,) = stage.identity.forms
@@ -137,6 +141,15 @@ async def test_c19_a_second_redirect_finds_nobody(stage: Stage):
     with pytest.raises(httpx.ConnectError):
         await stage.visit("/", code="another", state=stage.asked["state"])
     assert len(stage.identity.forms) == 1
+
+
+async def test_a_connection_a_browser_opened_ahead_holds_nothing_up(stage: Stage):
+    await stage.begin()
+    reader, writer = await asyncio.open_connection("127.0.0.1", stage.port)
+    await stage.visit("/", code="the-code", state=stage.asked["state"])
+    assert await asyncio.wait_for(stage.end(), 2) == "authorized"
+    assert await reader.read() == b""
+    writer.close()
 
 
 async def test_c21_nobody_answers_in_time(tmp_path: Path):

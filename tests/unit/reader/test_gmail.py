@@ -151,7 +151,15 @@ async def test_a_message_that_goes_away_during_a_list_is_left_out(world):
 
 @pytest.mark.parametrize(
     "body",
-    [[], {"messages": [{}]}, {"messages": 3}, b"not json", b'{"messages": ' + b"[" * 100_000, {"messages": ["x"]}],
+    [
+        [],
+        {"messages": [{}]},
+        {"messages": [], "nextPageToken": "x" * 3000},
+        {"messages": 3},
+        b"not json",
+        b'{"messages": ' + b"[" * 100_000,
+        {"messages": ["x"]},
+    ],
 )
 async def test_an_answer_that_is_not_gmails_is_told_not_guessed_at(world, body):
     world.google.broken = [Response(200, body)]

@@ -88,6 +88,24 @@ async def test_c22_revoking_forgets_the_grant_at_once(world):
     assert (problem.code, problem.fix) == ("MAIL_AUTHORIZATION_REQUIRED", "the owner runs: postroom reader add personal-gmail")
 
 
+async def test_c22_an_account_revoked_during_a_refresh_stays_revoked(world):
+    answer, reached, go_on = world.peer.handler, asyncio.Event(), asyncio.Event()
+
+    async def slow(request):
+        reached.set()
+        await go_on.wait()
+        return answer(request)
+
+    world.peer.handler = slow
+    reading = asyncio.create_task(world.code())
+    await asyncio.wait_for(reached.wait(), 5)
+    await world.kit.reader.revoke(OWNER, GMAIL.id)
+    go_on.set()
+    assert await reading == "MAIL_AUTHORIZATION_REQUIRED"
+    world.peer.handler = answer
+    assert await world.code() == "MAIL_AUTHORIZATION_REQUIRED"
+
+
 @pytest.mark.parametrize("changed", [{"provider": "outlook"}, {"client_id": "env:OTHER"}])
 async def test_a_grant_is_never_sent_to_another_provider_or_client(world, tmp_path: Path, changed: dict[str, Any]):
     fields = {"id": GMAIL.id, "provider": "gmail", "client_id": "env:ID", **changed}
