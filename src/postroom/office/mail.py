@@ -9,10 +9,11 @@ from postroom.office.inboxes import Inboxes
 from postroom.office.label_events import LabelEvents
 from postroom.office.lists import Lists
 from postroom.office.messages import Messages
+from postroom.office.metrics import Metrics
 from postroom.office.search import Search
 from postroom.office.threads import Threads
 from postroom.office.webhooks import Webhooks
 
 
-class OfficeMail(Inboxes, Messages, Threads, Drafts, Search, Lists, Deletion, LabelEvents, Correspondents, Webhooks):
+class OfficeMail(Inboxes, Messages, Threads, Drafts, Search, Lists, Deletion, LabelEvents, Correspondents, Webhooks, Metrics):
     """Email without the power to send it."""

@@ -86,8 +86,16 @@ WEBHOOKS = [
     *_mirror("/inboxes/{inbox_id}/webhooks", "inboxes.webhooks", "recommended", _WEBHOOK_HEADERS),
     *_mirror("/pods/{pod_id}/webhooks", "pods.webhooks", "optional", (*_WEBHOOKS, *_WEBHOOK_HEADERS)),
 ]
+_METRICS = (
+    ("GET", "/metrics/events", "query_events"),
+    ("GET", "/metrics/rates", "query_rates"),
+    ("GET", "/metrics/usage", "query_usage"),
+)
 OPERATIONS = [
     *WEBHOOKS,
+    *_mirror("", "metrics", "optional", _METRICS),
+    *_mirror("/inboxes/{inbox_id}", "inboxes.metrics", "optional", _METRICS),
+    *_mirror("/pods/{pod_id}", "pods.metrics", "optional", _METRICS),
     *_mirror("/inboxes", "inboxes", "essential", _INBOXES),
     *_mirror("/inboxes/{inbox_id}/messages", "inboxes.messages", "essential", _MESSAGES),
     *_mirror("/inboxes/{inbox_id}/threads", "inboxes.threads", "essential", _THREADS),

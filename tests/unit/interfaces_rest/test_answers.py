@@ -19,6 +19,8 @@ SAMPLES = {
     "entry": "x.example",
     "api_key_id": "k",
     "pod_id": "00000000-0000-4000-8000-000000000001",
+    "webhook_id": "ep_1",
+    "domain_id": "mail.example",
 }
 INBOX = "inboxes/nora%40postroom.localhost"
 AT = "2026-01-01T00:00:00.123Z"

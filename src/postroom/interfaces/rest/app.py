@@ -7,7 +7,7 @@ from fastapi.security import HTTPBearer
 
 from postroom.access.access import Access
 from postroom.clock import Clock
-from postroom.interfaces.rest import account, drafts, errors, events, inboxes, keys, lists, messages, threads, webhooks
+from postroom.interfaces.rest import account, drafts, errors, events, inboxes, keys, lists, messages, metrics, threads, webhooks
 from postroom.interfaces.rest.door import Door, Gate, Signer
 from postroom.interfaces.rest.paths import RawSegments
 from postroom.interfaces.rest.routing import PROBLEMS
@@ -58,3 +58,6 @@ def _routes(app: FastAPI) -> None:
     app.include_router(webhooks.routes, prefix=f"{INBOX}/webhooks", dependencies=IN_INBOX)
     app.include_router(webhooks.routes, prefix=f"{POD}/webhooks", dependencies=IN_POD)
     app.include_router(webhooks.routes, prefix="/webhooks")
+    app.include_router(metrics.routes, prefix=INBOX, dependencies=IN_INBOX)
+    app.include_router(metrics.routes, prefix=POD, dependencies=IN_POD)
+    app.include_router(metrics.routes)
