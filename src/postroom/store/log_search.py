@@ -7,12 +7,12 @@ tokens, so a search never walks what its caller may not see.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from sqlalchemy import text
 
-from postroom.store.statement import sql
+from postroom.store.statement import Statement, sql
 from postroom.store.terms import bigrams, folded, inbox_token, match_expression, spaced
 from postroom.store.terms import words as split
 from postroom.store.transaction import Reader, Tx
@@ -40,14 +40,15 @@ class LogSearch:
         if tx.engine == "postgresql":
             _VECTORS.put(tx, doc_id, row["scope"].split(), [("D", split(row["text"])), ("D", split(row["cjk"]))])
         else:
-            tx.run(_ADD, id=doc_id, **row)
+            tx.at_end(_later(_ADD, doc_id, row))
 
     def remove(self, tx: Tx, doc_id: int, words: str, readers: Sequence[str]) -> None:
         """Take it out; `words` and `readers` as they went in."""
         if tx.engine == "postgresql":
             _VECTORS.remove(tx, doc_id)
         else:
-            tx.run(_TAKE_OUT, id=doc_id, **_columns(words, readers))
+            row = _columns(words, readers)
+            tx.at_end(_later(_TAKE_OUT, doc_id, row))
 
     def find(
         self, reader: Reader, query: str, *, readers: Sequence[str] | None, limit: int, before: int | None = None
@@ -65,6 +66,13 @@ class LogSearch:
             terms = f"scope : ({tokens}) AND {terms}"
         rows = reader.all(_FIND, query=terms, before=newest, count=limit)
         return [row[0] for row in rows]
+
+
+def _later(stmt: Statement, doc_id: int, row: Mapping[str, str]) -> Callable[[Tx], None]:
+    def write(tx: Tx) -> None:
+        tx.run(stmt, id=doc_id, **row)
+
+    return write
 
 
 def _columns(words: str, readers: Sequence[str]) -> dict[str, str]:

@@ -56,12 +56,13 @@ class Reader:
 class Tx(Reader):
     """One room's part of a shared commit: all of it is stored, or none."""
 
-    __slots__ = ("callbacks", "events")
+    __slots__ = ("callbacks", "events", "last")
 
     def __init__(self, connection: Connection, dialect: Dialect) -> None:
         super().__init__(connection, dialect)
         self.events: list[Event] = []
         self.callbacks: list[Callable[[], None]] = []
+        self.last: list[Callable[[Tx], None]] = []
 
     def run(self, stmt: Statement, **params: Any) -> int:
         """Execute; answers how many rows it touched."""
@@ -122,3 +123,11 @@ class Tx(Reader):
     def after_commit(self, fn: Callable[[], None]) -> None:
         """Call `fn` on the loop after COMMIT; never if this rolls back."""
         self.callbacks.append(fn)
+
+    def at_end(self, fn: Callable[[Tx], None]) -> None:
+        """Call `fn` at the end of the shared commit, outside this function's savepoint.
+
+        For an index that writes out what it gathered at every savepoint (FTS5): among many functions that
+        costs five times the work itself. When `fn` fails, this function fails with it.
+        """
+        self.last.append(fn)

@@ -42,7 +42,7 @@ _CLEAN = sql(delete(schema.probe))
 class Job:
     """One queued function and what became of it."""
 
-    __slots__ = ("callbacks", "events", "fn", "future", "problem", "result")
+    __slots__ = ("callbacks", "events", "fn", "future", "last", "problem", "result")
 
     def __init__(self, fn: Callable[[Tx], Any], future: asyncio.Future[Any]) -> None:
         self.fn = fn
@@ -54,6 +54,7 @@ class Job:
         self.problem: BaseException | None = None
         self.events: Sequence[Event] = ()
         self.callbacks: Sequence[Callable[[], None]] = ()
+        self.last: Sequence[Callable[[Tx], None]] = ()
 
 
 class Lost(Exception):
@@ -171,7 +172,20 @@ class Writer:
         connection.execute(self._dialect.begin_write)
         for job in jobs:
             self._run(job)
+        self._finish([fn for job in jobs for fn in job.last])
         connection.execute(self._dialect.commit_write)
+
+    def _finish(self, last: Sequence[Callable[[Tx], None]]) -> None:
+        """What the functions put off to the end of the transaction, outside their savepoints."""
+        tx = Tx(self._connection, self._dialect)
+        try:
+            for fn in last:
+                fn(tx)
+        except Exception as problem:
+            if self._dialect.fault(problem) is Fault.STORAGE:
+                raise
+            self._roll_back()
+            raise Lost from problem  # whose it was shows when each runs alone
 
     def _run(self, job: Job) -> None:
         connection = self._connection
@@ -188,7 +202,7 @@ class Writer:
             connection.execute("ROLLBACK TO job")
             job.problem = _as_ours(problem, fault)
         else:
-            job.events, job.callbacks = tx.events, tx.callbacks
+            job.events, job.callbacks, job.last = tx.events, tx.callbacks, tx.last
         connection.execute("RELEASE job")
 
     def _stop(self, jobs: Sequence[Job], problem: Exception) -> None:

@@ -249,3 +249,17 @@ async def test_a_server_that_is_not_there_is_a_clear_error_and_frees_the_folder(
     for _ in range(2):
         with pytest.raises(StorageFailure, match="cannot be read"):
             await Store.open(tmp_path, url="postgresql://127.0.0.1:1/postroom")
+
+
+async def test_what_is_put_off_to_the_end_is_in_the_same_commit_or_fails_alone(store: Store, notes: Any) -> None:
+    def later(name: str) -> Any:
+        return lambda tx: tx.at_end(lambda end: end.insert(notes.ADD, name=name))
+
+    def broken(tx: Any) -> None:
+        tx.insert(notes.ADD, name="half")
+        tx.at_end(lambda end: end.insert(notes.ADD, name="half"))
+
+    done = await asyncio.gather(store.write(later("a")), store.write(broken), store.write(later("b")), return_exceptions=True)
+
+    assert notes.names(store) == ["a", "b"]
+    assert [isinstance(each, Exception) for each in done] == [False, True, False]
