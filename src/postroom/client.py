@@ -131,9 +131,10 @@ def told(status: int, text: bytes) -> errors.PostroomError:
     if status in (http.client.BAD_REQUEST, http.client.UNPROCESSABLE_ENTITY):
         return errors.Invalid(message, code=code, fix=fix, errors=body.get("errors") or ())
     if status == http.client.TOO_MANY_REQUESTS:
-        return errors.Busy(message, retry_after_s=float(body.get("retry_after_s") or 1), fix=fix)
+        return errors.Busy(message, retry_after_s=float(body.get("retry_after_s") or 1), code=code, fix=fix)
     if status == http.client.BAD_GATEWAY:
-        return errors.TransportFailure(message, kind="temporary", fix=fix, details=details)
+        how = "permanent" if body.get("kind") == "permanent" else "temporary"
+        return errors.TransportFailure(message, kind=how, code=code, fix=fix, details=details)
     kind = errors.Refused if body.get("name") == _REJECTED else _BY_STATUS.get(status, errors.PostroomError)
     return kind(message, code=code, fix=fix, details=details)
 

@@ -44,27 +44,27 @@ def extra_missing(extra: str) -> Conflict:
     return Conflict(f"this account needs the extra {extra}", code="MAIL_CONFIG_INVALID", fix=f"pip install 'postroom[{extra}]'")
 
 
-def oauth_failed(provider: str, operation: str, status: int | None = None, *, account: str) -> PostroomError:
+def oauth_failed(provider: str, operation: str, status: int | None = None, *, account: str) -> TransportFailure:
     """The grant or the client was not accepted."""
     seen = f" (HTTP {status})" if status else ""
     fix = f"if it stays so, the owner authorizes again: postroom reader add {account}"
-    return PostroomError(f"{provider} did not accept the {operation}{seen}", code="MAIL_OAUTH_FAILED", fix=fix)
+    return _lasting(f"{provider} did not accept the {operation}{seen}", "MAIL_OAUTH_FAILED", fix)
 
 
-def oauth_timeout(provider: str) -> PostroomError:
+def oauth_timeout(provider: str) -> TransportFailure:
     """Nobody finished the authorization in time."""
-    return PostroomError(f"{provider} authorization was not finished in time", code="MAIL_OAUTH_TIMEOUT", fix="start it again")
+    return _lasting(f"{provider} authorization was not finished in time", "MAIL_OAUTH_TIMEOUT", "start it again")
 
 
-def aborted(provider: str) -> PostroomError:
+def aborted(provider: str) -> Conflict:
     """The owner stopped it."""
-    return PostroomError(f"{provider} authorization was stopped", code="MAIL_ABORTED")
+    return Conflict(f"{provider} authorization was stopped", code="MAIL_ABORTED")
 
 
-def login_failed(provider: str, operation: str) -> PostroomError:
+def login_failed(provider: str, operation: str) -> TransportFailure:
     """The mail server does not take the password."""
     fix = "the owner checks user and password in [reader] of the config"
-    return PostroomError(f"{provider} {operation} was refused", code="MAIL_LOGIN_FAILED", fix=fix)
+    return _lasting(f"{provider} {operation} was refused", "MAIL_LOGIN_FAILED", fix)
 
 
 def message_too_large(provider: str) -> Invalid:
@@ -73,15 +73,15 @@ def message_too_large(provider: str) -> Invalid:
     return Invalid(f"this message is too large to be read from {provider}", code="MAIL_MESSAGE_TOO_LARGE", fix=fix)
 
 
-def response_too_large(provider: str, operation: str) -> PostroomError:
+def response_too_large(provider: str, operation: str) -> TransportFailure:
     """An answer over the bound; it was dropped before it was parsed."""
     fix = "ask for fewer messages; the owner may raise reader.max_provider_response_bytes"
-    return PostroomError(f"the answer to {provider} {operation} is too large", code="MAIL_RESPONSE_TOO_LARGE", fix=fix)
+    return _lasting(f"the answer to {provider} {operation} is too large", "MAIL_RESPONSE_TOO_LARGE", fix)
 
 
-def response_invalid(provider: str, operation: str) -> PostroomError:
+def response_invalid(provider: str, operation: str) -> TransportFailure:
     """Not what the provider documents."""
-    return PostroomError(f"the answer to {provider} {operation} cannot be understood", code="MAIL_RESPONSE_INVALID")
+    return _lasting(f"the answer to {provider} {operation} cannot be understood", "MAIL_RESPONSE_INVALID")
 
 
 def endpoint_forbidden(provider: str, operation: str) -> Forbidden:
@@ -105,9 +105,8 @@ def not_found(provider: str, operation: str) -> NotFound:
 def http_failed(provider: str, operation: str, status: int) -> TransportFailure:
     """Any other status."""
     kind = "temporary" if status >= _SERVER_ERROR else "permanent"
-    return TransportFailure(
-        f"{provider} {operation} failed with HTTP {status}", kind=kind, code="MAIL_HTTP_FAILED", details={"status": status}
-    )
+    details = {"status": status, "kind": kind}
+    return TransportFailure(f"{provider} {operation} failed with HTTP {status}", kind=kind, code="MAIL_HTTP_FAILED", details=details)
 
 
 def connection_failed(provider: str, operation: str) -> TransportFailure:
@@ -129,3 +128,7 @@ def of_http(failure: HttpFailure, provider: str, operation: str) -> PostroomErro
     if failure.reason == "encoding":
         return response_invalid(provider, operation)
     return timed_out(provider, operation) if failure.reason == "timeout" else connection_failed(provider, operation)
+
+
+def _lasting(message: str, code: str, fix: str | None = None) -> TransportFailure:
+    return TransportFailure(message, kind="permanent", code=code, fix=fix, details={"kind": "permanent"})
