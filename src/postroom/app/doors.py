@@ -15,6 +15,7 @@ from postroom.interfaces.http.hosts import Names
 from postroom.interfaces.http.server import Listener
 from postroom.interfaces.http.surface import Surface, token_of
 from postroom.interfaces.mailbox.app import mailbox_app
+from postroom.interfaces.mailbox.health import HealthDoor
 from postroom.interfaces.mailbox.log import log_routes
 from postroom.interfaces.mcp.app import McpDoor, mcp_app
 from postroom.interfaces.stream.mailbox import StreamDoor
@@ -65,10 +66,25 @@ def http_app(house: House, listener: Listener, mcp: McpDoor, socket: Lazy) -> AS
             "dl": Downloads(house.signer, mail),
         },
         accepting=lambda: house.store.accepting,
-        exact={"/openapi.json": OpenApi(v0), "/stream": streams},
+        exact={"/openapi.json": OpenApi(v0), "/stream": streams, "/health": health_door(house, streams)},
         sockets={"/v0": socket},
     )
     return Surface(origin, access=house.access, names=Names(listener.host, listener.port))
+
+
+def health_door(house: House, streams: StreamDoor) -> HealthDoor:
+    """`/health`."""
+
+    async def authenticate(scope: Scope) -> Principal:
+        return await house.access.authenticate(token_of(scope))
+
+    return HealthDoor(
+        house.mailbox,
+        home=house.folder,
+        accepting=lambda: house.store.accepting,
+        streams=lambda: streams.open,
+        authenticate=authenticate,
+    )
 
 
 def email_api(house: House) -> Any:

@@ -21,6 +21,7 @@ from postroom.ledger.chain import Link
 from postroom.limits import MAILBOX_WAITS
 from postroom.mailbox import content, log, reading
 from postroom.mailbox.changes import Changes, number_of
+from postroom.mailbox.container import warning_for
 from postroom.mailbox.identity import Directory, Identity
 from postroom.mailbox.integrity import Integrity
 from postroom.mailbox.names import EVERYONE, wrong
@@ -111,6 +112,7 @@ class Mailbox:
         self._store = store
         self._redactor = redactor
         self._key = key
+        self._folder = folder
         self._search = LogSearch()
         self.roster = Roster(store)
         self.bells = Bells()
@@ -296,6 +298,8 @@ class Mailbox:
 
     async def run(self) -> None:
         """Write behind what was noted, keep what retention allows, ring the doorbell; until cancelled."""
+        if warning := warning_for(str(self._folder)):
+            logs.warning("mailbox_virtualized", warning=warning)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._doorbell.run())
             tasks.create_task(self._retention.run())
