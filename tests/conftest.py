@@ -1,12 +1,16 @@
 """What every test may use, and the rule for skips.
 
 Where `CI` is set a skipped test fails, unless its reason starts with one of ALLOWED_SKIPS: a peer
-that is missing there means that CI no longer proves what the README claims.
+that is missing there means that CI no longer proves what the README claims. No test connects to
+anything but this machine: an audit hook sees to it.
 """
 
+import ipaddress
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +22,36 @@ ALLOWED_SKIPS: dict[str, str] = {
     "cases absent": "third-party mails are not part of the project; a lone clone tests its own",
     "needs root": "a second user can only be tried by root; CI runs as root where it can",
 }
+
+
+ELSEWHERE: list[str] = []
+
+
+def _watch(event: str, arguments: tuple[Any, ...]) -> None:
+    """Whatever a test does, it talks to this machine only; a connection to anywhere else is not made, and is told."""
+    if event not in ("socket.connect", "socket.sendto"):
+        return
+    address = arguments[1]
+    if isinstance(address, tuple) and not _is_here(str(address[0])):
+        ELSEWHERE.append(f"{event} {address[0]}")
+        raise PermissionError(f"tests talk to this machine only, not to {address[0]}")
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+sys.addaudithook(_watch)
+
+
+@pytest.fixture(autouse=True)
+def _no_connection_elsewhere() -> Iterator[None]:
+    before = len(ELSEWHERE)
+    yield
+    assert ELSEWHERE[before:] == []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
