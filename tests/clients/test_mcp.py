@@ -5,7 +5,7 @@ import json
 import smtplib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -59,7 +59,12 @@ async def visit(client: Client) -> tuple[str, list[str], str, dict]:
     read = await client.call_tool("agentmail_get_thread", {"threadId": row["threadId"]})
     mail = {"to": ["ada@customer.example"], "subject": "s", "text": "t"}
     sent = await client.call_tool("agentmail_send_message", mail)
-    return client.instructions, [tool.name for tool in tools], read.content[0].text, sent.structured_content
+    return client.instructions, of_email(tool.name for tool in tools), read.content[0].text, sent.structured_content
+
+
+def of_email(names: Iterable[str]) -> list[str]:
+    """The email tools among all a token may use."""
+    return [name for name in names if name.startswith("agentmail_")]
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -76,7 +81,7 @@ async def test_the_official_client_reads_and_is_told_what_became_of_its_mail(hou
 async def test_an_observer_is_offered_what_reads(house: Served):
     command = StdioServerParameters(command=COMMAND[0], args=COMMAND[1:], env=environment(house, house.tokens["watcher"]))
     async with Client(stdio_client(command)) as client:
-        assert len((await client.list_tools()).tools) == 4
+        assert len(of_email(tool.name for tool in (await client.list_tools()).tools)) == 4
         refused = await client.call_tool("agentmail_send_message", {"to": ["a@b.example"], "subject": "s", "text": "t"})
     assert refused.is_error
     assert "Unknown tool" in refused.content[0].text
@@ -132,6 +137,10 @@ def test_without_a_daemon_each_request_is_answered_with_what_to_do(tmp_path: Pat
     assert "postroom serve" in answer["error"]["message"]
 
 
+def names(answer: dict) -> list[str]:
+    return [tool["name"] for tool in answer["result"]["tools"]]
+
+
 def test_a_bad_token_and_bad_lines_are_errors_and_the_pipe_goes_on(house: Served):
     wrong = environment(house, "am_none_none")
     (answer,) = piped([{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}], **wrong)
@@ -140,7 +149,7 @@ def test_a_bad_token_and_bad_lines_are_errors_and_the_pipe_goes_on(house: Served
     answers = piped(["{oops", "[]", "", "[" * 100000, {"jsonrpc": "2.0", "id": "ü", "method": "tools/list"}], **right)
     codes = sorted(answer["error"]["code"] for answer in answers if "error" in answer)
     assert codes == [-32700, -32700, -32600]
-    assert [len(answer["result"]["tools"]) for answer in answers if answer["id"] == "ü"] == [11]
+    assert [len(of_email(names(answer))) for answer in answers if answer["id"] == "ü"] == [11]
 
 
 def test_the_pipe_survives_a_restart_of_the_daemon(tmp_path: Path):
@@ -154,11 +163,11 @@ def test_the_pipe_survives_a_restart_of_the_daemon(tmp_path: Path):
                 pipe.stdin.flush()
                 return json.loads(pipe.stdout.readline())
 
-            assert len(ask()["result"]["tools"]) == 11
+            assert len(of_email(names(ask()))) == 11
             served.stop()
             assert "postroom serve" in ask()["error"]["message"]
             again = start(served.data)
-            assert len(ask()["result"]["tools"]) == 11
+            assert len(of_email(names(ask()))) == 11
             again.stop()
             again.process.stdout.close()
             pipe.stdin.close()
