@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from postroom.interfaces.smtp.door import SmtpDoor
-from postroom.interfaces.smtp.house import Bounds
+from postroom.interfaces.smtp.house import Bounds, Desk
 from postroom.office.intake import Envelope, IntakeResult
 
 INBOX = "agent@postroom.localhost"
@@ -108,9 +108,10 @@ class Peer:
 
 
 @asynccontextmanager
-async def open_door(**bounds: float) -> AsyncIterator[Door]:
+async def open_door(*, submission: Desk | None = None, **bounds: float) -> AsyncIterator[Door]:
     intake = RememberingIntake()
-    door = SmtpDoor(intake, hostname="mx.postroom.localhost", domains=["postroom.localhost"], bounds=Bounds(**bounds))
+    names = {"hostname": "mx.postroom.localhost", "domains": ["postroom.localhost"]}
+    door = SmtpDoor(intake, **names, bounds=Bounds(**bounds), submission=submission)
     _, port = await door.start("127.0.0.1", 0)
     try:
         yield Door(door, intake, port)

@@ -168,14 +168,38 @@ def test_smtp_neither_relays_nor_speaks_for_a_local_inbox(house):
     served, sink, token = house
     with smtplib.SMTP(*served.smtp, timeout=10) as client:
         client.ehlo()
-        assert "auth" not in client.esmtp_features
-        assert client.docmd("AUTH", f"PLAIN {token}")[0] == 502
+        assert client.docmd("AUTH", f"PLAIN {token}")[0] == 501
         assert client.mail(SCOUT)[0] in (250, 550)
         assert client.rcpt(STRANGER)[0] in (503, 550)
     forged = MAIL.replace(b"Ada <ada@customer.example>", b"scout@postroom.localhost").replace(b"To: scout@", b"To: other@")
     for sender in (SCOUT, ASKER, ""):
         with smtplib.SMTP(*served.smtp, timeout=10) as client, pytest.raises(smtplib.SMTPException):
             client.sendmail(sender, [OTHER], forged)
+    nothing_left(served, sink)
+
+
+@pytest.mark.parametrize("recipient", [STRANGER, OTHER])
+def test_smtp_submission_holds_and_speaks_for_the_tokens_own_inbox_only(house, recipient: str):
+    served, sink, token = house
+    mail = f"From: %s\r\nTo: {recipient}\r\nSubject: s\r\n\r\nt\r\n"
+    for _ in range(2):  # sent again it is the same mail
+        with smtplib.SMTP(*served.smtp, timeout=10) as client:
+            client.login(SCOUT, token)
+            with pytest.raises(smtplib.SMTPDataError) as held:
+                client.sendmail(SCOUT, [recipient], mail % SCOUT)
+        assert held.value.smtp_code == 451, held.value
+        (row,) = served.held()
+        assert (held.value.smtp_code, row["outgoing_id"] in held.value.smtp_error.decode()) == (451, True)
+        assert (row["from"], row["to"]) == (SCOUT, [recipient])
+    with smtplib.SMTP(*served.smtp, timeout=10) as client:
+        with pytest.raises(smtplib.SMTPAuthenticationError) as refused:
+            client.login(OTHER, token)
+        assert refused.value.smtp_code == 535
+        client.login(SCOUT, token)
+        with pytest.raises(smtplib.SMTPDataError) as forged:
+            client.sendmail(SCOUT, [recipient], mail % OTHER)
+        assert (forged.value.smtp_code, b"5.1.8" in forged.value.smtp_error) == (550, True)
+        assert client.mail(OTHER)[0] == 550
     nothing_left(served, sink)
 
 
@@ -207,6 +231,6 @@ true
     assert "LISTED-FOLDER" not in done.stdout
     assert "held_for_approval" in done.stdout
     nothing_left(served, sink)
-    (held,) = served.held()
-    assert held["boundary"] == "wall"
+    assert [held["boundary"] for held in served.held()] == ["wall", "wall"]  # by HTTP and by SMTP
+    held = served.held()[0]
     assert json.loads(served.cli("held", "show", held["outgoing_id"], "--json").stdout)["boundary"] == "wall"

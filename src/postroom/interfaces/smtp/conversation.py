@@ -1,8 +1,9 @@
 """One SMTP conversation (RFC 5321) on aiosmtpd's connection handling and command loop.
 
 aiosmtpd owns the socket, the timer and the dispatch; here is what postroom answers: recipients it
-knows and no others, no relaying, no AUTH, no TLS, its own limits, and `250` only after the intake
-has the mail on disk. A fault of ours is always a temporary answer, so the sender keeps the mail.
+knows and no others, no relaying, no TLS, its own limits, and `250` only after the intake has the mail
+on disk. Who proved to have a key (AUTH) sends from its inbox to anybody, through the gate. A fault of
+ours is always a temporary answer, so the sender keeps the mail.
 """
 
 # ruff: noqa: N802 - aiosmtpd finds a command by its method's name
@@ -18,16 +19,20 @@ from typing import AnyStr, cast
 import structlog
 from aiosmtpd.smtp import SMTP
 
-from postroom.errors import PostroomError
+from postroom.errors import NotFound, PostroomError, Unauthorized
 from postroom.interfaces.smtp.commands import BadCommand, Path, read_path, require_ascii, sender_size
-from postroom.interfaces.smtp.house import House, reply_to
+from postroom.interfaces.smtp.house import House, Sender, reply_to
 from postroom.interfaces.smtp.incoming import COMMAND_BYTES, BadLine, Incoming, MailRefused
+from postroom.interfaces.smtp.sasl import MECHANISMS, read_credentials
+from postroom.limits import RECIPIENTS_PER_SEND
 from postroom.office.intake import Envelope
 
 log = structlog.get_logger()
 
 _PLAIN = re.compile(r"[245][0-9][0-9] (?![245]\.[0-9])")
 _ENHANCED = {"221": "2.0.0", "250": "2.0.0", "500": "5.5.2", "501": "5.5.4"}
+_PARAMETERS = ("SIZE", "BODY", "SMTPUTF8")
+_BAD_KEYS = 5
 _BAD_LINES = 20  # a peer that sends this many in one conversation is not speaking SMTP
 _SHUTTING = "421 4.3.2 Shutting down"
 
@@ -60,7 +65,8 @@ class Conversation(SMTP):
         self._peer = ""
         self._greeted = self._extended = False
         self._transaction: _Transaction | None = None
-        self._bad_lines = 0
+        self._sender: Sender | None = None  # set by AUTH, for the rest of the conversation
+        self._bad_lines = self._bad_keys = 0
         self._storing = self._leaving = False
 
     def __dir__(self) -> list[str]:
@@ -135,7 +141,9 @@ class Conversation(SMTP):
 
     async def smtp_EHLO(self, hostname: str | None) -> None:
         if self._greet(hostname, extended=True):
-            offers = f"SIZE {self._house.bounds.mail_bytes}", "8BITMIME", "SMTPUTF8", "PIPELINING"
+            offers = [f"SIZE {self._house.bounds.mail_bytes}", "8BITMIME", "SMTPUTF8", "PIPELINING"]
+            if self._house.submission is not None:
+                offers.append(f"AUTH {' '.join(MECHANISMS)}")
             lines = [f"250-{line}" for line in (self.hostname, *offers)]
             await super().push("\r\n".join([*lines, "250 ENHANCEDSTATUSCODES"]))
         else:
@@ -162,9 +170,12 @@ class Conversation(SMTP):
             return "503 5.5.1 Say EHLO first"
         if self._transaction is not None:
             return "503 5.5.1 A mail is already begun"
-        path = read_path(arg, "FROM", ("SIZE", "BODY", "SMTPUTF8") if self._extended else ())
+        known = _PARAMETERS if self._sender is None else (*_PARAMETERS, "AUTH")  # which decides nothing (RFC 4954 §5)
+        path = read_path(arg, "FROM", known if self._extended else ())
         if sender_size(path) > self._house.bounds.mail_bytes:
             return f"552 5.3.4 A mail may have {self._house.bounds.mail_bytes} bytes"
+        if self._sender is not None and path.address.lower() != self._sender.inbox_id:
+            return "550 5.1.8 Send from the inbox whose key was given"
         self._transaction = _Transaction(path.address, "SMTPUTF8" in path.parameters)
         return "250 2.1.0 Sender ok"
 
@@ -180,9 +191,10 @@ class Conversation(SMTP):
             return "503 5.5.1 Say MAIL first"
         path = read_path(arg, "TO", ())
         require_ascii(path, utf8=self._transaction.utf8)
-        if len(self._transaction.recipients) >= self._house.bounds.recipients:
+        most = self._house.bounds.recipients if self._sender is None else RECIPIENTS_PER_SEND
+        if len(self._transaction.recipients) >= most:
             return "452 4.5.3 Too many recipients, send the rest in another mail"
-        if not self._house.intake.knows(path.address):
+        if self._sender is None and not self._house.intake.knows(path.address):
             return self._not_here(path)
         self._transaction.recipients[path.address] = None
         return "250 2.1.5 Recipient ok"
@@ -219,10 +231,9 @@ class Conversation(SMTP):
             raw = await self._incoming.mail(size=bounds.mail_bytes, line=bounds.line_bytes, room=room)
         except MailRefused as problem:
             return str(problem)
-        envelope = Envelope(mail_from=transaction.mail_from, rcpt_to=tuple(transaction.recipients), peer=self._peer)
         self._storing = True
         try:
-            result = await self._house.intake.accept(envelope, raw)
+            return await self._keep(transaction, raw)
         except PostroomError as problem:
             return reply_to(problem)
         except Exception:  # whatever it is, the peer must keep the mail
@@ -230,16 +241,58 @@ class Conversation(SMTP):
             return "451 4.3.0 Something failed here, try again later"
         finally:
             self._storing = False
+
+    async def _keep(self, transaction: _Transaction, raw: bytes) -> str:
+        recipients = tuple(transaction.recipients)
+        if self._sender is not None and self._house.submission is not None:
+            return await self._house.submission.submit(self._sender, recipients, raw)
+        envelope = Envelope(mail_from=transaction.mail_from, rcpt_to=recipients, peer=self._peer)
+        result = await self._house.intake.accept(envelope, raw)
         return f"250 2.0.0 Message queued as {result.ids[0]}"
 
     async def smtp_RSET(self, arg: str | None) -> None:
         self._transaction = None
         await self.push("250 2.0.0 Ok")
 
-    # Not offered here.
+    # Who is speaking.
 
     async def smtp_AUTH(self, arg: str | None) -> None:
-        await self.push("502 5.5.1 AUTH is not offered")
+        try:
+            reply = await self._auth(arg)
+        except BadCommand as problem:
+            reply = str(problem)
+        await self.push(reply)
+
+    async def _auth(self, arg: str | None) -> str:
+        desk = self._house.submission
+        if desk is None:
+            return "502 5.5.1 AUTH is not offered"
+        if not self._extended:
+            return "503 5.5.1 Say EHLO first"
+        if self._sender is not None or self._transaction is not None:
+            return "503 5.5.1 AUTH comes once, before MAIL"
+        user, password = await read_credentials(arg, self._challenge)
+        try:
+            self._sender = await desk.admit(user, password, client=self._address("peername"), server=self._address("sockname"))
+        except (Unauthorized, NotFound):
+            self._bad_keys += 1
+            if self._bad_keys == _BAD_KEYS:
+                self.dismiss("421 4.7.0 Too many wrong keys, closing")
+            return "535 5.7.8 The user is an inbox's address, the password a key that may use it"
+        except PostroomError as problem:
+            return reply_to(problem)
+        return "235 2.7.0 Ok"
+
+    async def _challenge(self, text: str) -> str:
+        await super().push(f"334 {text}")
+        self._reset_timeout()
+        return (await self._incoming.readuntil()).decode("utf-8", "replace").strip()
+
+    def _address(self, which: str) -> tuple[str, int] | None:
+        found = cast(asyncio.Transport, self.transport).get_extra_info(which)
+        return None if not found else (str(found[0]), int(found[1]))
+
+    # Not offered here.
 
     async def smtp_STARTTLS(self, arg: str | None) -> None:
         await self.push("502 5.5.1 STARTTLS is not offered")

@@ -13,7 +13,7 @@ from typing import cast
 
 from postroom.errors import InUse, Invalid
 from postroom.interfaces.smtp.conversation import Conversation
-from postroom.interfaces.smtp.house import Bounds, House, Intake, Memory
+from postroom.interfaces.smtp.house import Bounds, Desk, House, Intake, Memory
 
 _FINISH_S = 3.0  # what a mail that is being stored gets when the house closes
 
@@ -21,15 +21,23 @@ _FINISH_S = 3.0  # what a mail that is being stored gets when the house closes
 class SmtpDoor:
     """Takes mail by SMTP for the inboxes `intake` knows.
 
-    `domains` are the domains mail is taken for: a recipient elsewhere is told that there is no
-    relaying, an unknown one there that there is no such inbox.
+    `domains`, in lower case, are those mail is taken for at the moment: a recipient elsewhere is told that there is no
+    relaying, an unknown one there that there is no such inbox. `submission` takes mail from who proves
+    to have a key; without it AUTH is not offered.
     """
 
-    def __init__(self, intake: Intake, *, hostname: str, domains: Collection[str] = (), bounds: Bounds | None = None) -> None:
-        names = frozenset(domain.lower() for domain in domains)
+    def __init__(
+        self,
+        intake: Intake,
+        *,
+        hostname: str,
+        domains: Collection[str] = (),
+        bounds: Bounds | None = None,
+        submission: Desk | None = None,
+    ) -> None:
         bounds = bounds or Bounds()
         memory = Memory(bounds.memory_bytes)
-        self._house = House(intake=intake, hostname=hostname, domains=names, bounds=bounds, memory=memory)
+        self._house = House(intake=intake, hostname=hostname, domains=domains, bounds=bounds, memory=memory, submission=submission)
         self._server: asyncio.Server | None = None
         self._inside: set[Conversation] = set()
         self._left = asyncio.Event()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 from postroom import limits
 from postroom.errors import Invalid, PostroomError, Refused, TooLarge
+from postroom.interfaces.http.peer import Address
+from postroom.model.principal import Principal
 from postroom.office.intake import Envelope, IntakeResult
 
 
@@ -63,6 +65,21 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sender:
+    """Who is speaking, and the one inbox it sends from."""
+
+    principal: Principal
+    inbox_id: str
+
+
+class Desk(Protocol):
+    """What takes mail to be sent: `submission.SubmissionDesk`."""
+
+    async def admit(self, user: str, password: str, *, client: Address | None, server: Address | None) -> Sender: ...
+    async def submit(self, sender: Sender, recipients: Sequence[str], raw: bytes) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class House:
     """`domains`, in lower case, are those mail is taken for."""
 
@@ -71,11 +88,17 @@ class House:
     domains: Collection[str]
     bounds: Bounds
     memory: Memory
+    submission: Desk | None = None  # None: nothing is sent from here, and AUTH is not offered
+
+
+def plain(text: str) -> str:
+    """`text` for a reply: one line of ASCII that is not too long."""
+    return " ".join(text.encode("ascii", "replace").decode().split())[:400]
 
 
 def reply_to(problem: PostroomError) -> str:
     """The reply when the intake did not take a mail: only a refusal or a bad mail is final, the rest may be tried again."""
-    text = " ".join(problem.message.encode("ascii", "replace").decode().split())[:400]
+    text = plain(problem.message)
     if isinstance(problem, Refused):
         return f"550 5.7.1 {text}"
     if isinstance(problem, TooLarge):
