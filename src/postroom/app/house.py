@@ -29,6 +29,7 @@ from postroom.gate.gate import Gate
 from postroom.gate.readlog import Reading, StoredReadLog
 from postroom.interfaces.http.download import SECRET, DownloadSigner
 from postroom.interfaces.smtp.door import SmtpDoor
+from postroom.interfaces.smtp.submission import SubmissionDesk
 from postroom.mailbox.room import Mailbox, Options
 from postroom.model.outgoing import Boundary
 from postroom.model.principal import SYSTEM, Principal
@@ -179,7 +180,9 @@ class House:
 
     async def listen_smtp(self, host: str, port: int) -> None:
         """Open the SMTP door."""
-        door = SmtpDoor(self.office.intake, hostname=self.config.office.domains[0], domains=self.config.office.domains)
+        desk = SubmissionDesk(self.access, self.office.mail, self.gate)
+        domains = self.config.office.domains
+        door = SmtpDoor(self.office.intake, hostname=domains[0], domains=domains, submission=desk)
         bound = await door.start(host, port)
         self.smtp = door
         self.address.smtp = f"{bound[0]}:{bound[1]}"
