@@ -33,6 +33,7 @@ from postroom.interfaces.smtp.submission import SubmissionDesk
 from postroom.mailbox.room import Mailbox, Options
 from postroom.model.outgoing import Boundary
 from postroom.model.principal import SYSTEM, Principal
+from postroom.model.session import SessionHost
 from postroom.office.mail import OfficeMail
 from postroom.office.office import Office
 from postroom.reader.reader import Reader
@@ -134,7 +135,7 @@ class House:
             config,
             redactor=redactor,
             directory=access.principal_of,
-            hosts={"command": CommandHost(config.agents, access, lambda: address.http)},
+            hosts=session_hosts(folder, config, access, address),
         )
         reader = Reader(
             config.reader,
@@ -231,6 +232,19 @@ async def mailbox_of(folder: Path, store: Store, access: Access, config: Config,
         folder=folder,
         directory=agents,
     )
+
+
+def session_hosts(folder: Path, config: Config, access: Access, address: Address) -> dict[str, SessionHost]:
+    """What can run sessions here: a command always, DSH where it is installed and some agent asks for it."""
+    hosts: dict[str, SessionHost] = {"command": CommandHost(config.agents, access, lambda: address.http)}
+    if any(agent.host == "dsh" for agent in config.agents.values()):
+        from postroom.sessions.hosts import dsh
+
+        if command := dsh.installed():
+            hosts["dsh"] = dsh.DshHost(
+                command, config.agents, access, lambda: address.http, folder=folder / "dsh", sessions=config.sessions
+            )
+    return hosts
 
 
 def boundary_of(folder: Path, principal: Principal) -> tuple[Boundary, str]:

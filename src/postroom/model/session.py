@@ -6,6 +6,7 @@ A session is a function of a thread: its id is prefix + thread id. What it has n
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -66,7 +67,10 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """Everything a host needs to hand notices to one session. `seed` is set when the session is fresh."""
+    """Everything a host needs to hand notices to one session. `seed` is set when the session is fresh.
+
+    `rebuild` makes a seed anew, for a host that finds the session's own memory gone.
+    """
 
     session_id: str
     thread_id: str | None
@@ -76,6 +80,7 @@ class Delivery:
     notices: tuple[Notice, ...]
     wake: bool
     seed: str | None = None
+    rebuild: Callable[[], Awaitable[str | None]] | None = None
 
 
 class SessionHost(Protocol):

@@ -185,6 +185,7 @@ class Dispatcher:
             notices=notices,
             wake=True,
             seed=seed,
+            rebuild=lambda: self._pending.seed(row, agent, notices),
         )
         if await self._hosts[self.host_of(agent)].deliver(delivery):
             await self._rows.taken(row, notices[-1].seq)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from postroom.model import event as kinds
+from collections.abc import Sequence
+
 from postroom.model.event import Event
 from postroom.model.principal import Principal
 from postroom.model.session import Notice
@@ -30,8 +31,12 @@ class Pending:
         """Notices to hand over, those offered before marked; and the seed if no turn was ever taken."""
         events = await self.events(row)
         notices = [await self._notices.render(agent, event, repeated=event.seq <= row.offered) for event in events]
-        seed = None
-        if row.taken == row.born and row.thread_id is not None and events:
-            new = [event.ref for event in events if event.kind == kinds.RECEIVED]
-            seed = await self._notices.seed(agent, row.inbox_id, row.thread_id, new)
+        seed = await self.seed(row, agent, notices) if row.taken == row.born and events else None
         return tuple(notices), seed
+
+    async def seed(self, row: Row, agent: Principal, notices: Sequence[Notice]) -> str | None:
+        """What was said in the session's thread before these notices; None for a session without a thread."""
+        if row.thread_id is None:
+            return None
+        new = [notice.message_id for notice in notices if notice.message_id is not None]
+        return await self._notices.seed(agent, row.inbox_id, row.thread_id, new)
