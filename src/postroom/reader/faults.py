@@ -106,7 +106,9 @@ def http_failed(provider: str, operation: str, status: int) -> TransportFailure:
     """Any other status."""
     kind = "temporary" if status >= _SERVER_ERROR else "permanent"
     details = {"status": status, "kind": kind}
-    return TransportFailure(f"{provider} {operation} failed with HTTP {status}", kind=kind, code="MAIL_HTTP_FAILED", details=details)
+    return TransportFailure(
+        f"{provider} {operation} failed with HTTP {status}", kind=kind, code="MAIL_HTTP_FAILED", details=details
+    )
 
 
 def connection_failed(provider: str, operation: str) -> TransportFailure:

@@ -22,6 +22,7 @@ from postroom.reader.exchange import Exchange
 from postroom.reader.parallel import in_parallel
 from postroom.reader.parts import parsed_fields, part_text, recipients, sender
 from postroom.reader.remote import Listing, RemoteAttachment, RemoteMessage, Search
+from postroom.reader.request import grouped
 
 _PARALLEL: Final = 8
 _SYSTEM_LABELS: Final = frozenset(("inbox", "sent", "draft", "spam", "trash", "starred", "important", "unread", "chat"))
@@ -29,7 +30,7 @@ _ALIASES: Final = {"drafts": "draft", "sentitems": "sent", "junk": "spam", "bin"
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
 _CURSOR_CHARS: Final = 2000
 _HEADERS: Final = ("From", "To", "Subject")
-_SEVERAL: Final = re.compile(r"\bOR\b|[{}]")
+_SEVERAL: Final = re.compile(r"\bOR\b|[{}()]")
 Part = Mapping[str, Any]
 
 
@@ -87,7 +88,7 @@ def list_params(search: Search, cursor: str) -> dict[str, str | list[str]]:
     """The query string of `messages.list`. `after` is one second early: whether Gmail includes it is not said,
     and the exact bound is held where the messages are read.
     """
-    words = [f"({search.query})" if _SEVERAL.search(search.query) else search.query] if search.query else []
+    words: list[str] = []
     params: dict[str, str | list[str]] = {"maxResults": str(search.limit)}
     folder = _ALIASES.get(search.folder.lower(), search.folder.lower())
     if folder in _SYSTEM_LABELS:
@@ -102,6 +103,8 @@ def list_params(search: Search, cursor: str) -> dict[str, str | list[str]]:
         words.append(f"before:{search.before}")
     if search.unread:
         words.append("is:unread")
+    if search.query:
+        words.insert(0, grouped(search.query) if words and _SEVERAL.search(search.query) else search.query)
     if words:
         params["q"] = " ".join(words)
     if cursor:

@@ -21,6 +21,7 @@ from postroom.reader.exchange import Exchange
 from postroom.reader.parallel import in_parallel
 from postroom.reader.parts import named_address
 from postroom.reader.remote import Listing, RemoteAttachment, RemoteMessage, Search
+from postroom.reader.request import grouped
 from postroom.wires.pinned import origin_of
 
 _PARALLEL: Final = 4  # Graph lets one app have four requests at a time in one mailbox
@@ -134,7 +135,7 @@ def _kql(search: Search) -> str:
         more.append(f"received<={_day(search.before, 1)}")
     if search.unread:
         more.append("isread:false")
-    return " AND ".join([f"({search.query})", *more]) if more else search.query
+    return " AND ".join([grouped(search.query), *more]) if more else search.query
 
 
 def _moment(at: int) -> str:

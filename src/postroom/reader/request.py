@@ -73,6 +73,19 @@ def search_of(request: ReadRequest, settings: Settings) -> Search:
     )
 
 
+def grouped(query: str) -> str:
+    """The query in parentheses, so that what is joined to it holds for all of it. Raises for one that would get out."""
+    depth, quoted = 0, False
+    for char in query:
+        quoted ^= char == '"'
+        depth += 0 if quoted else (char == "(") - (char == ")")
+        if depth < 0:
+            break
+    if depth or quoted:
+        raise faults.argument("query", "parentheses and quotes in query must come in pairs")
+    return f"({query})"
+
+
 def _plain(name: str, value: str, most: int) -> str:
     value = value.strip()
     if len(value) > most:

@@ -7,6 +7,7 @@ import pytest
 from httppeer import Response
 from postroom.errors import PostroomError
 from postroom.reader.gmail import list_params
+from postroom.reader.outlook import list_params as outlook_params
 from postroom.reader.remote import Search
 from readerkit import coded, gmail_message
 
@@ -33,6 +34,16 @@ def test_c27_every_combination_of_conditions_has_its_exact_query(query: bool, af
 
 def test_c27_alternatives_in_a_query_do_not_escape_its_dates():
     assert list_params(Search(limit=1, query="a OR b", unread=True), "")["q"] == "(a OR b) is:unread"
+
+    assert list_params(Search(limit=1, query="a OR b"), "")["q"] == "a OR b"
+
+
+@pytest.mark.parametrize("query", ["a) OR (b", "(a OR b", 'a OR "b', "a OR b)"])
+@pytest.mark.parametrize("params", [list_params, outlook_params])
+def test_a_query_that_would_get_out_of_its_conditions_is_refused(query: str, params):
+    with pytest.raises(PostroomError) as caught:
+        params(Search(limit=1, query=query, unread=True), "")
+    assert caught.value.code == "MAIL_ARGUMENT_INVALID"
 
 
 @pytest.mark.parametrize(
