@@ -72,7 +72,7 @@ def of_email(names: Iterable[str]) -> list[str]:
 async def test_the_official_client_reads_and_is_told_what_became_of_its_mail(house: Served, way, era: str):
     instructions, names, text, sent = await way(house, house.tokens["scout"], era)
     assert SCOUT in instructions
-    assert len(names) == 11
+    assert len([name for name in names if name.startswith("agentmail_")]) == 11
     assert "Hello?" in text
     assert sent["refused"] == ["ada@customer.example"]
     assert "no relay" in sent["reasons"][0]

@@ -14,6 +14,7 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from postroom.errors import NotFound, PostroomError, Unauthorized
+from postroom.interfaces.mcp.silent import accept, carry_out, silent_call, taken
 from postroom.model.principal import Principal
 from postroom.tools.toolset import Joined, Toolset
 
@@ -35,8 +36,14 @@ class McpDoor:
             raise PostroomError("MCP is spoken by POST here", code="method_not_allowed")
         if not isinstance(scope.get("state", {}).get("principal"), Principal):
             raise Unauthorized("MCP needs a bearer token", code="missing_authorization")
+        path = scope["path"].rstrip("/")
+        body, again = await taken(receive)
+        if (params := silent_call(body)) is not None:
+            await accept(send)
+            await carry_out(self._paths[path], scope, params)
+            return
         apps = await self._start()
-        await apps[scope["path"].rstrip("/")](scope, receive, send)
+        await apps[path](scope, again, send)
 
     async def warm(self) -> None:
         """Load the protocol library and open the door, so that the first request does not wait for it."""
