@@ -114,6 +114,7 @@ def check_arc(ask: Ask, raw: bytes) -> str:
         seals = sum(name.lower() == b"arc-seal" for name, _ in mail.headers)
         if not seals:
             return "none"
+        ask.failed = False
         result = mail.verify(dnsfunc=ask.text)[0] if seals <= SEALS else b"fail"
     except Exception:  # noqa: BLE001 - a broken chain is a failed one
         result = b"fail"
@@ -123,15 +124,14 @@ def check_arc(ask: Ask, raw: bytes) -> str:
 def _signature(ask: Ask, mail: Any, number: int) -> Proof:
     import dkim
 
-    mail.domain = b""
-    asked_in_vain = ask.failed
+    mail.domain, ask.failed = b"", False
     try:
         result = "pass" if mail.verify(idx=number, dnsfunc=ask.text) else "fail"
     except dkim.ValidationError:
         result = "fail"
     except Exception:  # noqa: BLE001 - a signature nobody can read
         result = "permerror"
-    if ask.failed and not asked_in_vain and result != "pass":
+    if ask.failed and result != "pass":
         result = "temperror"
     fields = getattr(mail, "signature_fields", {})
     if result == "pass" and (b"l" in fields or fields.get(b"a") == b"rsa-sha1"):
