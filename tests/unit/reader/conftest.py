@@ -1,11 +1,16 @@
-"""A Gmail account over a scripted peer: an identity provider that counts, and messages to answer with."""
+"""A Gmail account over a scripted peer: an identity provider that counts, and messages to answer with.
 
-from collections.abc import AsyncIterator
+Tried on asyncio's loop and on uvloop, which the daemon runs on.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 from httppeer import Peer, Request, Response, peer
 from postroom.errors import PostroomError
@@ -13,15 +18,18 @@ from postroom.reader.request import ReadRequest
 from readerkit import OWNER, Kit, gmail_message, granted, kit
 
 
+def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> dict[str, Callable[[], Any]]:
+    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
 @dataclass
 class Google:
-    """Answers as told: `messages` by id, in the order of a list; `refused` tokens get 401; `broken` answers come first."""
+    """Answers as told: `messages` by id, in the order of a list; `broken` answers come first."""
 
     messages: dict[str, dict[str, Any]] = field(default_factory=dict)
     refresh: str = "refresh-1"
     issued: int = 0
     expires_in: Any = 3600
-    accepts_any: bool = True
     broken: list[Response] = field(default_factory=list)
     next_page: str | None = None
 
