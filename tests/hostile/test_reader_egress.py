@@ -238,7 +238,12 @@ async def test_no_proxy_or_credential_of_the_environment_plays_a_part(tmp_path: 
 
 
 SOURCE = Path(postroom.__file__).parent
-ROOM = [*(SOURCE / "reader").glob("*.py"), SOURCE / "wires" / "pinned.py", SOURCE / "tools" / "reader.py"]
+ROOM = [
+    *(SOURCE / "reader").glob("*.py"),
+    SOURCE / "wires" / "pinned.py",
+    SOURCE / "wires" / "imap.py",
+    SOURCE / "tools" / "reader.py",
+]
 
 
 def strings_and_names(path: Path) -> Iterator[str]:

@@ -10,17 +10,19 @@ from dataclasses import dataclass, field
 from postroom.clock import Clock
 from postroom.config import Reader as Settings
 from postroom.config import ReaderAccount
+from postroom.errors import Invalid
+from postroom.reader import faults
 from postroom.reader.authorization import Flow
 from postroom.reader.endpoints import Endpoints
 from postroom.reader.exchange import Exchange
 from postroom.reader.gmail import Gmail
 from postroom.reader.grants import Grants
 from postroom.reader.imap import Imap
-from postroom.reader.imap_wire import ImapWire
 from postroom.reader.oauth import OAuth
 from postroom.reader.outlook import Outlook
 from postroom.reader.remote import MailProvider
 from postroom.reader.tokens import Tokens
+from postroom.wires.imap import ImapWire
 from postroom.wires.pinned import PinnedHttp
 
 _READS = 4  # of one account at a time; the others wait their turn
@@ -71,9 +73,18 @@ def open_account(account: ReaderAccount, endpoints: Endpoints | None, around: Su
 
 def _imap(account: ReaderAccount, around: Surroundings) -> MailProvider:
     settings = around.settings
+
+    def password() -> str:
+        try:
+            return around.secret(account.password)
+        except Invalid:
+            raise faults.credential_missing(account.id, "password") from None
+
     wire = ImapWire(
-        account,
-        secret=around.secret,
+        account.host,
+        account.port,
+        account.user,
+        password,
         max_bytes=settings.max_provider_response_bytes,
         timeout_s=settings.request_timeout_s,
         tls=around.tls,

@@ -5,6 +5,7 @@ never a token, a body, a query, an id or any text of the provider's.
 from __future__ import annotations
 
 from postroom.errors import Busy, Conflict, Forbidden, Invalid, NotFound, PostroomError, TransportFailure
+from postroom.wires.imap import ImapFailure
 from postroom.wires.pinned import HttpFailure
 
 _SERVER_ERROR = 500
@@ -130,6 +131,23 @@ def of_http(failure: HttpFailure, provider: str, operation: str) -> PostroomErro
     if failure.reason == "encoding":
         return response_invalid(provider, operation)
     return timed_out(provider, operation) if failure.reason == "timeout" else connection_failed(provider, operation)
+
+
+def of_imap(failure: ImapFailure, operation: str) -> PostroomError:
+    """The same for IMAP."""
+    match failure.reason:
+        case "login":
+            return login_failed("imap", "login")
+        case "too_large":
+            return response_too_large("imap", operation)
+        case "timeout":
+            return timed_out("imap", operation)
+        case "connection":
+            return connection_failed("imap", operation)
+        case "not_installed":
+            return extra_missing("imap")
+        case "invalid":
+            return response_invalid("imap", operation)
 
 
 def _lasting(message: str, code: str, fix: str | None = None) -> TransportFailure:

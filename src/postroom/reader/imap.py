@@ -11,9 +11,9 @@ import binascii
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from postroom.clock import MICROS
 from postroom.limits import HEADER_BLOCK_BYTES
@@ -21,9 +21,11 @@ from postroom.mime.parse import parse
 from postroom.mime.transfer import decode_transfer
 from postroom.reader import faults
 from postroom.reader.imap_structure import Section, sections, text_sections
-from postroom.reader.imap_wire import ImapWire
 from postroom.reader.parts import part_text, recipients, sender
 from postroom.reader.remote import Listing, RemoteMessage, Search
+from postroom.wires.imap import ImapFailure, ImapWire
+
+T = TypeVar("T")
 
 _CHUNK: Final = 200
 _BYTES_PER_CHAR: Final = 4
@@ -43,7 +45,7 @@ class Imap:
 
     async def list(self, search: Search, cursor: str) -> Listing:
         """The newest matching messages of a folder."""
-        return await self._wire.run("list", lambda box: self._list(box, search, cursor))
+        return await self._run("list", lambda box: self._list(box, search, cursor))
 
     async def read(self, message_id: str) -> RemoteMessage:
         """One message with its text."""
@@ -51,7 +53,13 @@ class Imap:
         if found is None:
             raise faults.argument("messageId", "messageId is not an id of a message here", "use an id from a list")
         validity, uid, folder = int(found[1]), int(found[2]), _folder_of(found[3])
-        return await self._wire.run("read", lambda box: self._read(box, folder, validity, uid))
+        return await self._run("read", lambda box: self._read(box, folder, validity, uid))
+
+    async def _run(self, operation: str, work: Callable[[Any], T]) -> T:
+        try:
+            return await self._wire.run(work)
+        except ImapFailure as failure:
+            raise faults.of_imap(failure, operation) from None
 
     def _list(self, box: Any, search: Search, cursor: str) -> Listing:
         folder = search.folder or "INBOX"

@@ -1,7 +1,8 @@
-"""A connection to a person's IMAP server: TLS with a verified certificate, for reading, bounded in bytes and time.
+"""A connection to an IMAP server: TLS with a verified certificate, bounded in bytes and time.
 
-The host is the account's identity: referrals are ignored. The library is blocking, so each call is one
-connection in a thread, given up with its caller. What the server says in words is not repeated.
+The host decides: referrals are ignored. The library is blocking, so each call is one connection in a
+thread, given up with its caller. A failure says its kind and carries no text of the server's.
+IMAPClient is loaded by the first call.
 """
 
 from __future__ import annotations
@@ -10,72 +11,75 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import Callable
-from typing import Any, TypeVar
-
-from postroom.config import ReaderAccount
-from postroom.errors import Invalid
-from postroom.reader import faults
+from typing import Any, Literal, TypeVar
 
 T = TypeVar("T")
 
+Reason = Literal["login", "too_large", "timeout", "connection", "invalid", "not_installed"]
 
-class _TooLarge(Exception):
-    """The server sent more than the bound."""
+
+class ImapFailure(Exception):
+    """No usable answer, and why."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason)
+        self.reason: Reason = reason
 
 
 class ImapWire:
-    """Opens connections to one account's server."""
+    """Opens connections to one mailbox. `password` is asked for each of them. `tls` replaces the public authorities."""
 
     def __init__(
         self,
-        account: ReaderAccount,
+        host: str,
+        port: int,
+        user: str,
+        password: Callable[[], str],
         *,
-        secret: Callable[[str], str],
         max_bytes: int,
         timeout_s: float,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._account = account
-        self._secret = secret
+        self._address = (host, port)
+        self._user = user
+        self._password = password
         self._max_bytes = max_bytes
         self._timeout_s = timeout_s
         self._tls = tls
 
-    async def run(self, operation: str, work: Callable[[Any], T]) -> T:
-        """`work` on a fresh connection, logged in; every failure is a `MAIL_…` error."""
+    async def run(self, work: Callable[[Any], T]) -> T:
+        """`work` on a fresh connection, logged in. Raises `ImapFailure`, or what `work` raised of its own."""
         opened: list[Any] = []
         try:
-            return await asyncio.to_thread(self._told, operation, work, opened)
+            return await asyncio.to_thread(self._told, work, opened)
         except asyncio.CancelledError:
             for box in opened:
                 with contextlib.suppress(OSError):
                     box.shutdown()
             raise
 
-    def _told(self, operation: str, work: Callable[[Any], T], opened: list[Any]) -> T:
+    def _told(self, work: Callable[[Any], T], opened: list[Any]) -> T:
         try:
             from imapclient.exceptions import IMAPClientAbortError, IMAPClientError, LoginError
         except ModuleNotFoundError:
-            raise faults.extra_missing("imap") from None
+            raise ImapFailure("not_installed") from None
         try:
             return self._connected(work, opened)
         except LoginError:
-            raise faults.login_failed("imap", "login") from None
-        except _TooLarge:
-            raise faults.response_too_large("imap", operation) from None
+            raise ImapFailure("login") from None
         except TimeoutError:
-            raise faults.timed_out("imap", operation) from None
+            raise ImapFailure("timeout") from None
         except (OSError, IMAPClientAbortError):
-            raise faults.connection_failed("imap", operation) from None
+            raise ImapFailure("connection") from None
         except (IMAPClientError, LookupError, TypeError, ValueError, RecursionError):
-            raise faults.response_invalid("imap", operation) from None
+            raise ImapFailure("invalid") from None
 
     def _connected(self, work: Callable[[Any], T], opened: list[Any]) -> T:
         password = self._password()
         box = self._open()
         opened.append(box)
         try:
-            box.login(self._account.user, password)
+            box.login(self._user, password)
             return work(box)
         finally:
             with contextlib.suppress(Exception):  # the answer is in hand, or the error that matters on its way
@@ -86,22 +90,12 @@ class ImapWire:
     def _open(self) -> Any:
         from imapclient import IMAPClient, SocketTimeout
 
-        box = IMAPClient(
-            self._account.host,
-            port=self._account.port,
-            ssl=True,
-            ssl_context=self._tls or ssl.create_default_context(),
-            timeout=SocketTimeout(connect=self._timeout_s, read=self._timeout_s),
-        )
+        host, port = self._address
+        timeout = SocketTimeout(connect=self._timeout_s, read=self._timeout_s)
+        box = IMAPClient(host, port=port, ssl=True, ssl_context=self._tls or ssl.create_default_context(), timeout=timeout)
         box.normalise_times = False
         _bound(box, self._max_bytes)
         return box
-
-    def _password(self) -> str:
-        try:
-            return self._secret(self._account.password)
-        except Invalid:
-            raise faults.credential_missing(self._account.id, "password") from None
 
 
 def _bound(box: Any, most: int) -> None:
@@ -113,12 +107,12 @@ def _bound(box: Any, most: int) -> None:
         nonlocal left
         left -= len(data)
         if left < 0:
-            raise _TooLarge
+            raise ImapFailure("too_large")
         return data
 
     def bounded_read(size: int) -> bytes:
         if size > left:
-            raise _TooLarge
+            raise ImapFailure("too_large")
         return counted(read(size))
 
     wire.read, wire.readline = bounded_read, lambda: counted(readline())
