@@ -66,7 +66,7 @@ def well_formed(raw: Any, name: str = "") -> None:
 
 
 REQUIRED_LISTS = {"labels", "to", "senders", "recipients", "messages", "inboxes", "threads", "drafts", "entries"}
-REQUIRED_LISTS |= {"api_keys", "events", "pods", "errors"}
+REQUIRED_LISTS |= {"api_keys", "events", "pods", "errors", "domains", "records"}
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -548,7 +548,61 @@ def test_an_inbox_is_deleted_with_its_mail(owner: Strict, omar: str) -> None:
         owner.mail.inboxes.get(gone)
 
 
+def test_a_domain_is_added_used_and_verified(owner: Strict, agent: Strict, served: Served) -> None:
+    domains = owner.mail.domains
+    assert [row.domain for row in owner(domains.list()).domains] == ["postroom.localhost"]
+    made = owner(domains.create(domain="agents.test", feedback_enabled=True, inbound_enabled=True, subdomains_enabled=False))
+    assert (made.domain_id, made.status, made.records) == ("agents.test", "NOT_STARTED", [])
+    here = owner(owner.mail.inboxes.create(request=CreateInboxRequest(username="vera", domain="agents.test")))
+    mail = EmailMessage()
+    mail["From"], mail["To"], mail["Subject"] = "ada@customer.example", here.inbox_id, "to a new domain"
+    mail.set_content("x")
+    with smtplib.SMTP(*served.smtp, timeout=10) as smtp:
+        smtp.send_message(mail)
+    assert arrived(owner, here.inbox_id, "to a new domain").labels == ["received", "unread"]
+    assert domains.verify("agents.test") is None
+    assert owner(domains.get("agents.test")).status == "VERIFIED"
+    real = owner(domains.create(domain="mail.customer.org"))
+    assert [(row.type, row.name, row.status) for row in real.records] == [
+        ("MX", "mail.customer.org", "MISSING"),
+        ("TXT", "mail.customer.org", "MISSING"),
+        ("TXT", "postroom._domainkey.mail.customer.org", "MISSING"),
+        ("TXT", "_dmarc.mail.customer.org", "MISSING"),
+    ]
+    assert b"mail.customer.org. IN MX 10 mx.mail.customer.org." in b"".join(domains.get_zone_file("mail.customer.org"))
+    assert owner(domains.get_setup_link("mail.customer.org")).supported is False
+    assert owner(domains.update("mail.customer.org", subdomains_enabled=True)).records[1].name == "*.mail.customer.org"
+    assert domains.delete("mail.customer.org") is None
+    with pytest.raises(NotFoundError):
+        domains.get("mail.customer.org")
+    with pytest.raises(ApiError) as caught:
+        domains.delete("agents.test", request_options={"max_retries": 0})
+    assert (caught.value.status_code, caught.value.body["code"]) == (409, "cannot_delete")
+    with pytest.raises(ApiError) as caught:
+        agent.mail.domains.create(domain="mine.test")
+    assert caught.value.status_code == 403
+
+
+def test_figures_count_what_happened(owner: Strict, agent: Strict, nora: str, omar: str) -> None:
+    owner(owner.mail.inboxes.messages.send(nora, to=omar, subject="counted", text="x"))
+    arrived(owner, omar, "counted")
+    events = owner.mail.metrics.query_events(event_types=["message.sent", "message.received"], period=3600)
+    assert {name: sum(point.count for point in points) > 0 for name, points in events.items()} == {
+        "message.sent": True,
+        "message.received": True,
+    }
+    each = owner.mail.inboxes.metrics.query_events(nora, event_types=["message.sent"], limit=1, descending=True)
+    assert [point.count for point in each["message.sent"]] == [1]
+    rates = owner.mail.metrics.query_rates(rate_types=["bounce"])
+    assert {(point.rate, point.sent) for point in rates["bounce"]} >= {(None, 0)}
+    usage = owner.mail.inboxes.metrics.query_usage(omar, usage_types=["message_count", "inbox_count"])
+    assert (len(usage["message_count"]) >= 24, usage["inbox_count"][0].value) == (True, 0)
+    assert agent.mail.metrics.query_events(event_types=["message.bounced"]) == {"message.bounced": []}
+    with pytest.raises(ValidationError):
+        owner.mail.metrics.query_events(event_types=["message.opened"])
+
+
 def test_what_the_hosted_service_alone_has_is_named(owner: Strict, nora: str) -> None:
     with pytest.raises(ApiError) as caught:
-        owner.mail.domains.list()
-    assert (caught.value.status_code, caught.value.body["message"]) == (404, "domain management: not offered by this server")
+        owner.mail.apps.list()
+    assert (caught.value.status_code, caught.value.body["message"]) == (404, "apps: not offered by this server")

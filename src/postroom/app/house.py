@@ -182,8 +182,7 @@ class House:
     async def listen_smtp(self, host: str, port: int) -> None:
         """Open the SMTP door."""
         desk = SubmissionDesk(self.access, self.office.mail, self.gate)
-        domains = self.config.office.domains
-        door = SmtpDoor(self.office.intake, hostname=domains[0], domains=domains, submission=desk)
+        door = SmtpDoor(self.office.intake, hostname=self.config.office.domains[0], domains=self.office.domains, submission=desk)
         bound = await door.start(host, port)
         self.smtp = door
         self.address.smtp = f"{bound[0]}:{bound[1]}"

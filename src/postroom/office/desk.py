@@ -17,6 +17,7 @@ from postroom.errors import Invalid, NotFound
 from postroom.model.mail import Inbox
 from postroom.model.principal import Principal, may_use_inbox, require_inbox
 from postroom.office import tables as t
+from postroom.office.local import LocalDomains
 from postroom.office.rows import INBOX_COLUMNS, inbox_noun
 from postroom.store.engine import Store
 from postroom.store.statement import Statement, sql
@@ -45,15 +46,15 @@ class Scope(NamedTuple):
 class Desk:
     """The store and the names every verb needs."""
 
-    def __init__(self, store: Store, config: Config) -> None:
+    def __init__(self, store: Store, config: Config, domains: LocalDomains | None = None) -> None:
         self._store = store
         self._config = config
-        self._domains = tuple(domain.lower() for domain in config.office.domains)
+        self._local = domains or LocalDomains(store, config)
 
     @property
     def domains(self) -> tuple[str, ...]:
         """Domains delivered inside (lower case)."""
-        return self._domains
+        return self._local.names
 
     def _place(self, principal: Principal, inbox_id: str) -> Place:
         """The inbox, if the caller may use it. Raises `NotFound`."""

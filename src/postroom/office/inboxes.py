@@ -86,7 +86,7 @@ class Inboxes(Desk):
         """Create, or return the one already made with the same `client_id`."""
         require_owner(principal, "create inboxes")
         client_id = check_client_id(new.client_id)
-        domain = check_domain(new.domain, self._domains) if new.domain else self._domains[0]
+        domain = check_domain(new.domain, self.domains) if new.domain else self.domains[0]
         username = check_username(new.username) if new.username else None
         row = {
             "pod": principal.pod_id,

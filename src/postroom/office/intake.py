@@ -8,7 +8,7 @@ posts back). The scan for that is bounded and reads no body.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,6 +22,7 @@ from postroom.mime.parse import scan_from
 from postroom.model.principal import DEFAULT_POD
 from postroom.office import tables as t
 from postroom.office.desk import insert_into
+from postroom.office.local import LocalDomains
 from postroom.office.rows import to_json
 from postroom.store.engine import Store
 from postroom.store.statement import sql
@@ -53,9 +54,9 @@ class IntakeResult:
 class Intake:
     """The door's side of arriving mail."""
 
-    def __init__(self, store: Store, config: Config) -> None:
+    def __init__(self, store: Store, config: Config, domains: LocalDomains | None = None) -> None:
         self._store = store
-        self._domains = frozenset(domain.lower() for domain in config.office.domains)
+        self._domains = domains or LocalDomains(store, config)
         self._wake: Callable[[], None] = _nobody
         self._accepting = 0
 
@@ -128,7 +129,7 @@ def queue_mail(tx: Tx, *, sha: str, size: int, envelope: Envelope, at: int) -> i
     )
 
 
-def local_recipients(addresses: Sequence[str], domains: Sequence[str]) -> tuple[str, ...]:
+def local_recipients(addresses: Sequence[str], domains: Collection[str]) -> tuple[str, ...]:
     """Those of `addresses` that are delivered inside, lower-cased."""
     return tuple(dict.fromkeys(address.lower() for address in addresses if _domain(address) in domains))
 

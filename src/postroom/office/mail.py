@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from postroom.office.correspondents import Correspondents
 from postroom.office.deletion import Deletion
+from postroom.office.domains import Domains
 from postroom.office.drafts import Drafts
 from postroom.office.inboxes import Inboxes
 from postroom.office.label_events import LabelEvents
@@ -15,5 +16,7 @@ from postroom.office.threads import Threads
 from postroom.office.webhooks import Webhooks
 
 
-class OfficeMail(Inboxes, Messages, Threads, Drafts, Search, Lists, Deletion, LabelEvents, Correspondents, Webhooks, Metrics):
+class OfficeMail(
+    Inboxes, Messages, Threads, Drafts, Search, Lists, Deletion, LabelEvents, Correspondents, Webhooks, Metrics, Domains
+):
     """Email without the power to send it."""

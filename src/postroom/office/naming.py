@@ -61,7 +61,7 @@ def check_domain(domain: str, domains: tuple[str, ...]) -> str:
         raise Forbidden(
             "that domain is not one of this office's",
             code="domain_not_verified",
-            fix=f"use one of: {', '.join(domains)} (config: office.domains)",
+            fix=f"use one of: {', '.join(domains)} ; the owner adds one with POST /v0/domains or office.domains in the config",
         )
     return name
 

@@ -18,6 +18,7 @@ from postroom.office.authenticate import Authenticator
 from postroom.office.deliveries import Deliveries
 from postroom.office.ingest import Ingest
 from postroom.office.intake import Intake
+from postroom.office.local import LocalDomains
 from postroom.office.mail import OfficeMail
 from postroom.office.outbox import Carrier, Outbox
 from postroom.office.parsing import SplitReader
@@ -37,9 +38,11 @@ class Office:
     def __init__(self, store: Store, config: Config, relay: Carrier | None, *, resolver: Lookup | None = None) -> None:
         self._store = store
         self._reader = SplitReader()
-        self.mail = OfficeMail(store, config)
-        self.sender = OfficeSender(store, config, self._reader, relay=relay is not None)
-        self.intake = Intake(store, config)
+        self.domains = LocalDomains(store, config)
+        self.mail = OfficeMail(store, config, self.domains)
+        self.mail.looked_up_by(resolver)
+        self.sender = OfficeSender(store, config, self._reader, relay=relay is not None, domains=self.domains)
+        self.intake = Intake(store, config, self.domains)
         authenticator = Authenticator(config.inbound, config.office.domains[0], resolver)
         self.ingest = Ingest(store, self._reader, busy=lambda: self.intake.busy, authenticator=authenticator)
         self.outbox = Outbox(store, relay)

@@ -24,6 +24,7 @@ from postroom.office.content import Content, bare_content
 from postroom.office.correspondents import note_written
 from postroom.office.desk import Place, insert_into, place_of
 from postroom.office.intake import Envelope, local_recipients, queue_mail, takes_mail
+from postroom.office.local import LocalDomains
 from postroom.office.parsing import ContentReader
 from postroom.office.placing import Letter, Placed, place_letter
 from postroom.office.rows import to_json
@@ -47,9 +48,11 @@ log = structlog.get_logger("postroom.office")
 class OfficeSender:
     """Takes frozen mail durably. `relay` says whether there is a way out of the house."""
 
-    def __init__(self, store: Store, config: Config, reader: ContentReader, *, relay: bool) -> None:
+    def __init__(
+        self, store: Store, config: Config, reader: ContentReader, *, relay: bool, domains: LocalDomains | None = None
+    ) -> None:
         self._store = store
-        self._domains = tuple(domain.lower() for domain in config.office.domains)
+        self._domains = domains or LocalDomains(store, config)
         self._reader = reader
         self._relay = relay
         self._wake_outbox: Callable[[], None] = _nobody

@@ -91,8 +91,19 @@ _METRICS = (
     ("GET", "/metrics/rates", "query_rates"),
     ("GET", "/metrics/usage", "query_usage"),
 )
+_DOMAINS = (
+    ("GET", "", "list"),
+    ("POST", "", "create"),
+    ("GET", "/{domain_id}", "get"),
+    ("PATCH", "/{domain_id}", "update"),
+    ("DELETE", "/{domain_id}", "delete"),
+    ("POST", "/{domain_id}/verify", "verify"),
+    ("GET", "/{domain_id}/zone-file", "get_zone_file"),
+)
 OPERATIONS = [
     *WEBHOOKS,
+    *_mirror("/domains", "domains", "hosted", (*_DOMAINS, ("GET", "/{domain_id}/setup-link", "get_setup_link"))),
+    *_mirror("/pods/{pod_id}/domains", "pods.domains", "hosted", _DOMAINS),
     *_mirror("", "metrics", "optional", _METRICS),
     *_mirror("/inboxes/{inbox_id}", "inboxes.metrics", "optional", _METRICS),
     *_mirror("/pods/{pod_id}", "pods.metrics", "optional", _METRICS),

@@ -152,7 +152,7 @@ async def test_a_fault_of_ours_tells_nothing_of_the_inside(client: httpx.AsyncCl
         ("nothing", "Route not found"),
         (f"{INBOX}/calendar/agenda", "calendars: not offered by this server"),
         (f"{INBOX}/messages/%3Ca%3E/agent-armor/feedback", "Agent Armor: not offered by this server"),
-        ("domains", "domain management: not offered by this server"),
+        ("apps/search", "apps: not offered by this server"),
     ],
 )
 async def test_an_unknown_route_names_what_is_missing(client: httpx.AsyncClient, path: str, message: str) -> None:

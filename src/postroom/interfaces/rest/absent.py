@@ -12,7 +12,6 @@ _ABSENT: Final = (
     ("calendar", "calendars"),
     ("files", "file storage"),
     ("polling", "polling webhooks"),
-    ("domains", "domain management"),
     ("labs", "labs"),
     ("authorize", "signing in to apps"),
     ("accounts", "app accounts"),

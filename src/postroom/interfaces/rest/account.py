@@ -70,7 +70,7 @@ async def get_identity(here: Here, caller: Caller) -> Identity:
 async def get_organization(here: Here, caller: Caller) -> Organization:
     since = await _since(here, caller)
     return Organization(
-        inbox_count=await _inbox_count(here, caller), domain_count=len(here.domains), created_at=since, updated_at=since
+        inbox_count=await _inbox_count(here, caller), domain_count=len(here.mail.domains), created_at=since, updated_at=since
     )
 
 

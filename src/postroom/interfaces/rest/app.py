@@ -7,7 +7,20 @@ from fastapi.security import HTTPBearer
 
 from postroom.access.access import Access
 from postroom.clock import Clock
-from postroom.interfaces.rest import account, drafts, errors, events, inboxes, keys, lists, messages, metrics, threads, webhooks
+from postroom.interfaces.rest import (
+    account,
+    domains,
+    drafts,
+    errors,
+    events,
+    inboxes,
+    keys,
+    lists,
+    messages,
+    metrics,
+    threads,
+    webhooks,
+)
 from postroom.interfaces.rest.door import Door, Gate, Signer
 from postroom.interfaces.rest.paths import RawSegments
 from postroom.interfaces.rest.routing import PROBLEMS
@@ -61,3 +74,6 @@ def _routes(app: FastAPI) -> None:
     app.include_router(metrics.routes, prefix=INBOX, dependencies=IN_INBOX)
     app.include_router(metrics.routes, prefix=POD, dependencies=IN_POD)
     app.include_router(metrics.routes)
+    app.include_router(domains.routes, prefix=POD, dependencies=IN_POD)
+    app.include_router(domains.routes)
+    app.include_router(domains.setup)

@@ -8,13 +8,14 @@ remains still has everything that is required, and the whole can be read by its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from postroom.clock import to_iso
 from postroom.errors import NotFound
+from postroom.interfaces.rest.domains import Domain
 from postroom.interfaces.rest.shapes import ORGANIZATION, Message, ThreadItem
 from postroom.limits import FRAME_BYTES
 from postroom.model import event as kinds
@@ -56,7 +57,7 @@ class Frames:
 
     async def _payload(self, principal: Principal, event: Event) -> dict[str, Any] | None:
         if event.kind == kinds.DOMAIN_VERIFIED:
-            return {"domain": dict(event.snapshot)} if principal.is_owner and principal.inbox_scope is None else None
+            return await self._verified(principal, event)
         if event.inbox_id is None or event.thread_id is None:
             return None
         if event.kind in _RECEIVED:
@@ -67,6 +68,12 @@ class Frames:
         key, facts = _ABOUT_SENT[event.kind]
         said = {name: event.snapshot.get(name, otherwise) for name, otherwise in facts.items()}
         return {key: _ids(event) | said}
+
+    async def _verified(self, principal: Principal, event: Event) -> dict[str, Any] | None:
+        look: Callable[..., Awaitable[Any]] | None = getattr(self._mail, "get_domain", None)
+        if look is None or not principal.is_owner or principal.inbox_scope is not None:
+            return None
+        return {"domain": Domain.of(await look(principal, event.ref)).model_dump(exclude_none=True)}
 
     async def _received(self, principal: Principal, inbox_id: str, event: Event) -> dict[str, Any]:
         message = await self._mail.get_message(principal, inbox_id, event.ref)
