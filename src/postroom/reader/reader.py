@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from postroom.clock import Clock
 from postroom.config import Reader as Settings
 from postroom.config import ReaderAccount, resolve_secret
-from postroom.errors import Invalid
-from postroom.model.paging import make_token, read_token
 from postroom.model.ports import ReadLog
 from postroom.model.principal import Principal, require_owner
 from postroom.reader import faults
 from postroom.reader.body import ReadMessage, bounded
 from postroom.reader.endpoints import OFFICIAL, Endpoints
 from postroom.reader.grants import Grants
+from postroom.reader.reading import Reading, position
 from postroom.reader.request import ReadRequest, check_single, search_of
 from postroom.safety.redact import Redactor
 
@@ -50,26 +49,6 @@ class AccountInfo:
     provider: str
     address: str
     state: State
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """What a read came to. `asked` is the limit given, `limit` the one that held. `more` leads on from after the last."""
-
-    account: str
-    limit: int
-    asked: int | None
-    messages: tuple[ReadMessage, ...]
-    scope: str = ""
-    cursor: str = ""
-    offset: int = 0
-    next_cursor: str | None = None
-
-    def page_token(self, shown: int) -> str | None:
-        """A token that goes on after the first `shown` messages; None when they were the last."""
-        if shown < len(self.messages):
-            return make_token(self.scope, [self.cursor, self.offset + shown]) if self.scope else None
-        return make_token(self.scope, [self.next_cursor, 0]) if self.next_cursor is not None else None
 
 
 class Reader:
@@ -199,7 +178,7 @@ class Reader:
     async def _list(self, account: ReaderAccount, request: ReadRequest) -> Reading:
         search = search_of(request, self.settings)
         scope = request.scope(account.id, search.limit)
-        cursor, offset = _position(scope, request.page_token)
+        cursor, offset = position(scope, request.page_token)
         opened = self._opened(account)
         async with opened.gate:
             found = await opened.provider.list(search, cursor)
@@ -264,12 +243,3 @@ class Reader:
 def _within(received: int, after: int | None, before: int | None) -> bool:
     seconds = received // 1_000_000
     return (after is None or seconds >= after) and (before is None or seconds < before)
-
-
-def _position(scope: str, page_token: str) -> tuple[str, int]:
-    """The provider's cursor and how many of its page were shown already."""
-    try:
-        cursor, offset = read_token(scope, page_token or None, str, int) or ("", 0)
-    except Invalid:
-        raise faults.argument("pageToken", "this page token is not of this list", "start again without pageToken") from None
-    return cursor, max(offset, 0)

@@ -16,7 +16,8 @@ import structlog
 from postroom.errors import NotFound, PostroomError
 from postroom.model.principal import Principal
 from postroom.reader.body import OMITTED, ReadMessage
-from postroom.reader.reader import Reader, Reading
+from postroom.reader.reader import Reader
+from postroom.reader.reading import Reading
 from postroom.reader.request import ReadRequest
 from postroom.safety.fence import Fence
 from postroom.safety.redact import Redactor
