@@ -31,6 +31,7 @@ class Checkpoints:
         self._seed = seed
         self._last: Checkpoint | None = None
         self._looked = False
+        self._signed_at = clock.now_us()
         self._turn = asyncio.Lock()
 
     async def write_when_due(self) -> None:
@@ -39,8 +40,8 @@ class Checkpoints:
 
         async with self._turn:
             news = await self._news()
-            age_s = (self._clock.now_us() - (self._last.time if self._last else 0)) / MICROS
-            if news >= EVERY_ENTRIES or (news and age_s >= EVERY_S):
+            late = self._clock.now_us() - self._signed_at >= EVERY_S * MICROS
+            if news >= EVERY_ENTRIES or (news and late):
                 await self._write()
 
     async def write(self) -> None:
@@ -67,7 +68,7 @@ class Checkpoints:
             key = Ed25519PrivateKey.from_private_bytes(self._seed)
             signed = sign(key, log_id=LOG_ID, head=now, time=self._clock.now_us(), previous=self._last)
             await asyncio.to_thread(_append, self._path, signed.to_line())
-            self._last = signed
+            self._last, self._signed_at = signed, signed.time
 
 
 def read_checkpoints(path: Path) -> list[Checkpoint]:
