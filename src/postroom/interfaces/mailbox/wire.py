@@ -79,19 +79,22 @@ def caller(request: Request) -> Principal:
 
 async def body_as(request: Request, kind: type[T]) -> T:
     """The body as `kind`. Raises `Invalid` naming the field."""
-    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    content = await request.body()
-    if content and given != "application/json":
+    return decoded(await request.body(), request.headers.get("content-type", ""), kind)
+
+
+def decoded(content: bytes, content_type: str, kind: type[T]) -> T:
+    """A body as `kind`. Raises `Invalid` naming the field."""
+    if content and content_type.partition(";")[0].strip().lower() != "application/json":
         raise Invalid("the body must be application/json", code="invalid_content_type", fix="send Content-Type: application/json")
     try:
-        decoded: T = _DECODERS[kind].decode(content or b"{}")
+        body: T = _DECODERS[kind].decode(content or b"{}")
     except msgspec.ValidationError as problem:
         what, _, where = str(problem).partition(" - at `$.")
         path = where.rstrip("`").split(".") if where else []
         raise Invalid(what, errors=[{"path": path, "message": what, "code": "invalid"}]) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         raise Invalid("the body is not valid JSON", code="invalid_json") from None
-    return decoded
+    return body
 
 
 def answer(body: Any, status: int = 200) -> Response:
