@@ -102,13 +102,18 @@ class Client:
 
 def connect(folder: Path | None = None, environ: Mapping[str, str] = os.environ, *, timeout_s: float = TIMEOUT_S) -> Client:
     """The client this environment asks for. Raises `TransportFailure` when no daemon runs on the data folder."""
-    url, token = environ.get("POSTROOM_URL"), environ.get("POSTROOM_TOKEN")
+    url, token = environ.get("POSTROOM_URL"), _token(environ.get("POSTROOM_TOKEN"))
     if url:
         if not token:
             raise errors.Unauthorized("POSTROOM_URL is set, POSTROOM_TOKEN is not", fix="set both, or neither")
         return Client(url, token, timeout_s=timeout_s)
     folder = data_folder(folder, environ)
     return Client(_announced(folder), token or _owner_key(folder), timeout_s=timeout_s)
+
+
+def url_of(environ: Mapping[str, str] = os.environ) -> str:
+    """Where the daemon of this environment listens. Raises `TransportFailure` when none runs."""
+    return environ.get("POSTROOM_URL") or _announced(data_folder(environ=environ))
 
 
 def no_daemon() -> errors.TransportFailure:
@@ -154,6 +159,16 @@ def _parts(url: str) -> tuple[bool, str, int | None, str]:
 def _is_visible(text: str) -> bool:
     """Printable ASCII without a blank: what can stand in a request's head."""
     return all("!" <= char <= "~" for char in text)
+
+
+def _token(given: str | None) -> str | None:
+    """The token, or what the file holds that `file:PATH` names: harnesses are given a path, not a secret."""
+    if given is None or not given.startswith("file:"):
+        return given
+    try:
+        return Path(given.removeprefix("file:")).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        raise errors.Unauthorized("the file that POSTROOM_TOKEN names cannot be read", fix="connect the harness again") from None
 
 
 def _announced(folder: Path) -> str:

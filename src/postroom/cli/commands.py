@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from postroom import __version__
-from postroom.cli import agents, data, exits, held, reader, sessions
+from postroom.cli import agents, connect, data, exits, held, reader, sessions
 from postroom.cli.output import Json, say_json
 from postroom.client import data_folder
 
@@ -21,6 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(agents.app, name="agent")
+app.add_typer(connect.app, name="connect")
 app.add_typer(held.app, name="held")
 app.add_typer(data.app, name="data")
 app.add_typer(reader.app, name="reader")
