@@ -221,6 +221,8 @@ def resolve_secret(reference: str, environ: Mapping[str, str] | None = None) -> 
             return Path(name).expanduser().read_text(encoding="utf-8").strip()
         except OSError as problem:
             raise Invalid(f"the secret file {name} cannot be read: {problem.strerror}") from None
+        except UnicodeDecodeError:
+            raise Invalid(f"the secret file {name} is not UTF-8 text") from None
     if scheme == "keyring" and name:
         import keyring
 
@@ -299,10 +301,18 @@ def _scalar(hint: Any, value: Any, at: str) -> Any:
         raise Invalid(f"{at} must be {words[hint]}")
     if hint in (int, float) and value < 0:
         raise Invalid(f"{at} must not be negative")
+    if hint in (int, float) and not value <= _LARGEST:  # not a number is no limit either
+        raise Invalid(f"{at} must be a number below {_LARGEST}")
     return value
 
 
 _NAME_SERVER = re.compile(r"(\d{1,3}(\.\d{1,3}){3}|\[[0-9A-Fa-f:]+\]):\d{1,5}")
+
+
+_LARGEST = 2**53
+_EXPIRES_H = 87600
+_LABEL = r"(?!-)[\w-]{1,63}(?<!-)"
+_DOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 
 
 def _check(config: Config) -> None:
@@ -315,8 +325,15 @@ def _check(config: Config) -> None:
             raise Invalid(
                 "office.webhook_hosts takes host:port in lower case", fix='for example "127.0.0.1:3000" or "[::1]:3000"'
             )
+    if not 1 <= relay.port <= 65535:
+        raise Invalid("relay.port must be between 1 and 65535")
+    if config.gate.expires_h > _EXPIRES_H:
+        raise Invalid(f"gate.expires_h must be at most {_EXPIRES_H}, ten years")
     if not config.office.domains:
         raise Invalid("office.domains must name at least one domain")
+    for domain in config.office.domains:
+        if not _DOMAIN.fullmatch(domain):
+            raise Invalid(f"office.domains: {domain!r} is not a domain", fix='for example "agents.example.org"')
     if config.store.url and not config.store.url.startswith(("postgresql://", "postgres://")):
         raise Invalid("store.url must be empty or start with postgresql://")
     if config.inbound.dns not in ("off", "system") and not _NAME_SERVER.fullmatch(config.inbound.dns):

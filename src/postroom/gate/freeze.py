@@ -21,7 +21,7 @@ from postroom.gate.submission import resolve_submission, submission_bytes
 from postroom.ids import new_message_id
 from postroom.limits import MAIL_BYTES, RECIPIENTS_PER_SEND
 from postroom.mime.addresses import parse_address
-from postroom.mime.compose import compose
+from postroom.mime.compose import carried, compose, is_content_id
 from postroom.mime.threading import references_for_reply
 from postroom.model.mail import AttachmentData, Inbox, Message
 from postroom.model.ports import Mail
@@ -180,19 +180,19 @@ async def _forward(mail: Mail, principal: Principal, inbox: Inbox, request: Send
 
 
 async def _attachments(mail: Mail, principal: Principal, inbox: Inbox, source: Message) -> list[AttachmentData]:
-    carried = []
+    found = []
     for entry in source.attachments:
         _, blob = await mail.get_attachment(principal, inbox.inbox_id, source.message_id, entry.attachment_id)
-        carried.append(
+        found.append(
             AttachmentData(
                 content=blob.content,
                 filename=entry.filename,
                 content_type=entry.content_type,
                 content_disposition=entry.content_disposition,
-                content_id=entry.content_id,
+                content_id=entry.content_id if entry.content_id and is_content_id(entry.content_id) else None,
             )
         )
-    return carried
+    return found
 
 
 def _reply_recipients(inbox: Inbox, request: SendRequest, source: Message) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -231,7 +231,7 @@ def _listed(value: str | None) -> tuple[str, ...]:
 def _prefixed(prefix: str, asked: str | None, source: Message) -> str:
     if asked is not None:
         return asked
-    subject = source.subject or ""
+    subject = carried(source.subject or "")
     return subject if subject[: len(prefix)].lower().startswith(prefix.strip().lower()) else prefix + subject
 
 

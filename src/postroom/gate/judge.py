@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from postroom.clock import Clock
 from postroom.config import Gate as GateConfig
+from postroom.errors import Invalid
 from postroom.gate.caps import over_cap
 from postroom.gate.freeze import hidden_recipients, recipients
 from postroom.gate.readlog import StoredReadLog
@@ -17,7 +18,7 @@ from postroom.model.ports import Mail, Sender
 from postroom.model.principal import SYSTEM, Principal
 from postroom.model.request import Outbound
 from postroom.policy.decision import Decision, Facts, RecipientFacts, decide
-from postroom.policy.recipients import matches
+from postroom.policy.recipients import check_entry, matches
 from postroom.safety.redact import Redactor
 from postroom.store.engine import Store
 
@@ -36,6 +37,8 @@ class Judge:
         read_log: StoredReadLog,
         clock: Clock,
     ) -> None:
+        for name in ("limit", "trusted", "blocked"):
+            _check_list(name, getattr(config, name))
         self._store = store
         self._read_log = read_log
         self._clock = clock
@@ -88,6 +91,15 @@ class Judge:
         names = [entry.filename for entry in outbound.attachments]
         texts = (outbound.subject, outbound.text, outbound.html, *outbound.headers.values(), *names)
         return tuple(dict.fromkeys(span.kind for text in texts if text for span in self._redactor.find(text)))
+
+
+def _check_list(name: str, entries: Sequence[str]) -> None:
+    """An entry that can match nobody would be a rule its owner believes in and nobody is bound by."""
+    for entry in entries:
+        try:
+            check_entry(entry)
+        except Invalid as problem:
+            raise Invalid(f"gate.{name}: {entry!r} is neither an address nor a domain", fix=problem.fix) from None
 
 
 def _covered(entries: Sequence[str], address: str) -> bool:

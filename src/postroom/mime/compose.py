@@ -76,13 +76,18 @@ def _addresses(texts: Sequence[str]) -> list[Address]:
 
 def _writable(ids: Sequence[str]) -> list[str]:
     """Ids of other people's mail. One that no mail can carry in 7 bits is left out: it must not make a mail unanswerable."""
-    return [item for item in ids if _MESSAGE_ID.fullmatch(_line("references", item))]
+    return [item for item in ids if _MESSAGE_ID.fullmatch(item)]
 
 
 def _line(name: str, value: str) -> str:
     if _CONTROL.search(value):
         raise Invalid(f"the value of {name!r} holds a line break or another control character", code="invalid_header")
     return value
+
+
+def carried(text: str) -> str:
+    """Header text of other people's mail, fit for ours: what no header can hold must not make a mail unanswerable."""
+    return _CONTROL.sub(" ", text)
 
 
 def _own_fields(headers: Mapping[str, str]) -> str:
@@ -193,8 +198,12 @@ def _is_seven_bit(content: bytes) -> bool:
     return content.isascii() and b"\0" not in content and not bare
 
 
+def is_content_id(text: str) -> bool:
+    """Whether a part can carry it."""
+    return _MESSAGE_ID.fullmatch(f"<{text.strip('<> ')}>") is not None
+
+
 def _content_id(text: str) -> str:
-    wrapped = f"<{_line('content_id', text).strip('<> ')}>"
-    if not _MESSAGE_ID.fullmatch(wrapped):
+    if not is_content_id(_line("content_id", text)):
         raise Invalid("a content id is printable ASCII without blanks or angle brackets", code="invalid_attachment")
-    return wrapped
+    return f"<{text.strip('<> ')}>"

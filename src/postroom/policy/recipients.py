@@ -65,10 +65,13 @@ def _ascii_label(label: str) -> str | None:
 
 
 def check_entry(entry: str) -> str:
-    """A list entry in canonical form. Raises `Invalid` if it is neither an address nor a domain."""
+    """A list entry in canonical form. Raises `Invalid` if it is neither an address nor a domain.
+
+    A `*` may stand in an address, but who writes one here means a pattern, and no entry is one.
+    """
     rule = entry.strip()
     canonical = canonical_address(rule) if "@" in rule[1:] else canonical_domain(rule.removeprefix("@"))
-    if canonical is None:
+    if canonical is None or "*" in rule:
         raise Invalid(
             "a list entry is one address or one domain",
             fix="write user@example.com or example.com",

@@ -162,6 +162,16 @@ async def test_odd_characters_in_the_original_do_not_forbid_the_answer(house):
     assert "> a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}c" in row.text
 
 
+async def test_what_no_header_can_hold_does_not_forbid_answer_or_forward(house):
+    house.mail.files["a1"] = b"GIF"
+    entry = Attachment(attachment_id="a1", size=3, filename="a.gif", content_type="image/gif", content_id="no id\x1b")
+    house.mail.receives(subject="Of\x1bfer\x85now", attachments=(entry,), references=("<a\x01@x>",))
+    row, _ = await frozen(house, SendKind.REPLY, message_id=HI, text="x")
+    assert row.subject == "Re: Of fer now"
+    row, raw = await frozen(house, SendKind.FORWARD, message_id=HI, to=(BOB,))
+    assert (row.subject, [part.content_id for part in parse(raw).attachments]) == ("Fwd: Of fer now", [None])
+
+
 async def test_a_forward_carries_text_and_attachments_and_stays_in_the_thread(house):
     house.mail.files["a1"] = b"%PDF"
     entry = Attachment(attachment_id="a1", size=4, filename="offer.pdf", content_type="application/pdf")

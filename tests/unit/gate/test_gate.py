@@ -162,6 +162,13 @@ async def test_a_trusted_house_recipient_needs_no_question_under_risk(house):
     assert (await house.submit()).state is State.HELD
 
 
+@pytest.mark.parametrize("name", ["limit", "trusted", "blocked"])
+@pytest.mark.parametrize("entry", ["*", "not an address", "*@example.org", "Eve <eve@example.org>"])
+async def test_a_list_entry_that_could_match_nobody_is_named(house, name, entry):
+    with pytest.raises(Invalid, match=f"gate.{name}: .* is neither an address nor a domain"):
+        house.gate(**{name: ("example.org", entry)})
+
+
 async def test_one_key_is_one_mail(house):
     first = await house.submit(key="k1")
     again = await house.submit(key="k1")

@@ -68,6 +68,12 @@ def test_the_promised_defaults_hold():
         ("[gate]\nread_only = 1", "gate.read_only must be true or false"),
         ("[relay]\nhost = 'mx.example.org'\ntls = 'off'", 'relay.tls = "off" is allowed to a loopback relay only'),
         ("[office]\ndomains = []", "office.domains must name at least one domain"),
+        ('[office]\ndomains = ["a.org", "b c"]', "office.domains: 'b c' is not a domain"),
+        ('[office]\ndomains = ["-a.org"]', "office.domains: '-a.org' is not a domain"),
+        ("[relay]\nport = 99999", "relay.port must be between 1 and 65535"),
+        ("[gate]\nexpires_h = nan", "gate.expires_h must be a number below 9007199254740992"),
+        ("[gate]\nexpires_h = inf", "gate.expires_h must be a number below 9007199254740992"),
+        ("[gate]\nexpires_h = 90000", "gate.expires_h must be at most 87600, ten years"),
         ("[store]\nurl = 'mysql://x'", "store.url must be empty or start with postgresql://"),
         ("[[reader.accounts]]\nid = 'a'\nprovider = 'pop3'", "reader.accounts[0].provider must be one of gmail, outlook, imap"),
         ("[[reader.accounts]]\nprovider = 'imap'", "reader.accounts[0].id is required"),
@@ -121,6 +127,9 @@ def test_secrets_are_references_and_never_echoed(tmp_path: Path):
     assert config.resolve_secret("env:RELAY", {"RELAY": "from-env"}) == "from-env"
     assert config.resolve_secret(f"file:{held}") == "from-file"
     assert config.resolve_secret("") == ""
+    held.write_bytes(b"\xff\xfe")
+    with pytest.raises(Invalid, match="is not UTF-8 text"):
+        config.resolve_secret(f"file:{held}")
     with pytest.raises(Invalid) as caught:
         config.resolve_secret("hunter2")
     assert "hunter2" not in str(caught.value)
