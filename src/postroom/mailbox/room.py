@@ -300,6 +300,7 @@ class Mailbox:
         """Write behind what was noted, keep what retention allows, ring the doorbell; until cancelled."""
         if warning := warning_for(str(self._folder)):
             logs.warning("mailbox_virtualized", warning=warning)
+        await asyncio.to_thread(self._redactor.redact, "compiles its rules, so that the first message does not wait for it")
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._doorbell.run())
             tasks.create_task(self._retention.run())

@@ -33,6 +33,8 @@ from postroom.store.transaction import Tx
 T = TypeVar("T")
 
 BATCH: Final = 256  # functions per commit: bounds how long the first one waits for the last
+CROWD: Final = 6  # from so many in one commit on, the next waits a moment for as many
+LINGER_S: Final = 0.002
 RETRY_S: Final = 1.0  # between two attempts to write again after the disk refused
 
 _PROBE = sql(insert(schema.probe).values(at=bindparam("at")))
@@ -79,6 +81,7 @@ class Writer:
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._accepting = True
         self._closed = False
+        self._crowd = 0  # jobs of the last batch
         self._accepts_again = asyncio.Event()
         self._accepts_again.set()
         self._thread = threading.Thread(target=self._work, name="postroom-writer", daemon=True)
@@ -126,15 +129,27 @@ class Writer:
         jobs: list[Job] = []
         try:
             entry = self._queue.get(timeout=None if self._accepting else RETRY_S)
+            until = time.monotonic() + LINGER_S
             while entry is not None:
                 if not entry.future.cancelled():
                     jobs.append(entry)
                 if len(jobs) == BATCH:
                     return jobs, False
-                entry = self._queue.get_nowait()
+                entry = self._next(len(jobs), until)
         except queue.Empty:
+            self._crowd = len(jobs)
             return jobs, False
         return jobs, True
+
+    def _next(self, gathered: int, until: float) -> Job | None:
+        """The next job; while many write at once, wait a moment for as many as last time. Raises `queue.Empty`."""
+        try:
+            return self._queue.get_nowait()
+        except queue.Empty:
+            left = until - time.monotonic()
+            if self._crowd < CROWD or gathered > self._crowd or left <= 0:
+                raise
+            return self._queue.get(timeout=left)
 
     def _serve(self, jobs: Sequence[Job]) -> None:
         if not self._accepting:
