@@ -23,6 +23,8 @@ user = "me"
 password = "env:READER_TEST_PASSWORD"
 """
 
+ACCOUNT = "work"
+
 
 @pytest.fixture(scope="module")
 def box() -> Iterator[Dovecot]:
@@ -129,9 +131,9 @@ def test_what_is_wrong_is_said_with_an_exit_status(house: Served, arguments: tup
 
 def test_an_agent_manages_no_accounts(house: Served):
     for method, path in (
-        ("POST", "/api/reader/accounts/work/check"),
-        ("POST", "/api/reader/accounts/work/authorization"),
-        ("DELETE", "/api/reader/accounts/work/grant"),
+        ("POST", f"/api/reader/accounts/{ACCOUNT}/check"),
+        ("POST", f"/api/reader/accounts/{ACCOUNT}/authorization"),
+        ("DELETE", f"/api/reader/accounts/{ACCOUNT}/grant"),
         ("PUT", "/api/agents/scout/accounts/work"),
     ):
         status, body = house.call(method, path, token=house.tokens["scout"])
