@@ -170,6 +170,12 @@ async def test_results_are_stored_and_shown_and_a_proved_address_we_wrote_to_is_
     assert await checked.mail.is_authenticated(OWNER, "eve@customer.example") is False
 
 
+async def test_several_authors_are_a_finding_with_or_without_checks(house):
+    await house.inbox("scout")
+    _, message = await arrive(house, TWO_FROM)
+    assert [entry.code for entry in message.findings] == ["multiple_from"]
+
+
 async def test_forged_mail_is_kept_marked_and_wakes_nobody(checked):
     await checked.inbox("scout")
     kind, message = await arrive(checked, mail())
