@@ -111,7 +111,8 @@ class EmailTools:
     async def instructions(self, principal: Principal) -> str:
         """What a client tells its model about these tools when it connects."""
         inboxes = (await self._mail.list_inboxes(principal, PageRequest(limit=_NAMED))).items
-        return instructions(principal, inboxes, can_send=len(self.specs(principal)) == len(EMAIL_TOOLS))
+        can_send = len(self.specs(principal)) == len(EMAIL_TOOLS)
+        return instructions(principal, inboxes, can_send=can_send, limit=self._config.gate.limit)
 
     async def _list_inboxes(self, call: Call) -> ToolResult:
         page = await self._mail.list_inboxes(call.principal, call.page(_LIST))
@@ -233,7 +234,7 @@ class EmailTools:
             await self._read_log.record(call.principal, message_ids)
 
 
-def instructions(principal: Principal, inboxes: Sequence[Inbox], *, can_send: bool) -> str:
+def instructions(principal: Principal, inboxes: Sequence[Inbox], *, can_send: bool, limit: Sequence[str] = ()) -> str:
     """The words that go with the tools: whose mail it is, and what fenced text is."""
     named = ", ".join(inbox.inbox_id for inbox in inboxes)
     lines = [f"Your email address is {named}." if named else "You have no email inbox yet; the owner makes one."]
@@ -242,6 +243,8 @@ def instructions(principal: Principal, inboxes: Sequence[Inbox], *, can_send: bo
             "Mail you send may be held until the owner approves it: status held means it was not sent yet. "
             "Do not send it again; you will be told the decision. When unsure, write a draft."
         )
+        if limit:
+            lines.append(f"You can write only to {', '.join(limit[:_NAMED])}{' and others' if len(limit) > _NAMED else ''}.")
         lines.append("To come back to a thread later use agentmail_followup.")
     else:
         lines.append("You can read mail here, not send it.")
