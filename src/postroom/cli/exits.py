@@ -86,5 +86,5 @@ def tell_unexpected(problem: Exception, *, as_json: bool) -> int:
 
 def _of_system(problem: OSError) -> errors.PostroomError:
     """What the operating system refused: a folder that is a file, a file nobody may read."""
-    what = f"{problem.filename}: " if problem.filename is not None else ""
+    what = f"{problem.filename}: " if isinstance(problem.filename, str | os.PathLike) else ""  # else a descriptor's number
     return errors.PostroomError(f"{what}{problem.strerror or type(problem).__name__}", code="system_error")

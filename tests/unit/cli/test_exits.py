@@ -81,6 +81,7 @@ def test_every_way_to_end_is_a_status(run, status: int, capsys: pytest.CaptureFi
     ("problem", "message"),
     [
         (FileExistsError(17, "File exists", "/house"), "/house: File exists"),
+        (IsADirectoryError(21, "Is a directory", 24), "Is a directory"),
         (OSError("odd"), "OSError"),
         (ZeroDivisionError("secret"), "something went wrong (ZeroDivisionError)"),
     ],
