@@ -5,14 +5,15 @@ from dataclasses import dataclass, field
 from email.message import EmailMessage
 from email.policy import SMTP
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import postroom.gate.tables
 import postroom.office.tables  # noqa: F401 - tables must be known before the store is opened
 from postroom.config import Config
 from postroom.gate.gate import Gate
-from postroom.gate.readlog import StoredReadLog
+from postroom.gate.readlog import Reading, StoredReadLog
 from postroom.model.mail import NewInbox
+from postroom.model.ports import Mail
 from postroom.model.principal import Kind, Principal
 from postroom.model.request import SendKind, SendRequest
 from postroom.office.intake import Envelope
@@ -65,7 +66,8 @@ class Rooms:
             author=author,
         )
         self.read_log = StoredReadLog(store, clock)
-        self.tools = EmailTools(self.office.mail, self.gate, self.config, redactor=redactor, clock=clock, read_log=self.read_log)
+        reading = cast("Mail", Reading(self.office.mail, self.read_log))
+        self.tools = EmailTools(reading, self.gate, self.config, redactor=redactor, clock=clock)
 
     async def inhabit(self) -> None:
         """An inbox for each agent."""

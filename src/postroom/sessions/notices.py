@@ -13,7 +13,7 @@ from postroom.errors import NotFound
 from postroom.model import event as kinds
 from postroom.model.event import Event
 from postroom.model.paging import PageRequest
-from postroom.model.ports import Mail, ReadLog
+from postroom.model.ports import Mail
 from postroom.model.principal import Kind, Principal
 from postroom.model.session import Notice
 from postroom.safety.fence import Fence
@@ -41,13 +41,12 @@ _REPORTED = {
 
 
 class Notices:
-    """Renders events for one reader; reading is recorded as the agent's."""
+    """Renders events for one reader, in whose name the mail is read."""
 
-    def __init__(self, mail: Mail, redactor: Redactor, *, max_body_chars: int, read_log: ReadLog | None = None) -> None:
+    def __init__(self, mail: Mail, redactor: Redactor, *, max_body_chars: int) -> None:
         self._mail = mail
         self._redactor = redactor
         self._max_body_chars = max_body_chars
-        self._read_log = read_log
 
     async def render(self, agent: Principal, event: Event, *, repeated: bool) -> Notice:
         """One notice. A message deleted meanwhile is said to be gone."""
@@ -81,8 +80,6 @@ class Notices:
             return None
         known = replace(thread, messages=earlier, message_count=len(earlier))
         body = render_thread(Fence(), known, max_chars=self._max_body_chars, redactor=self._redactor)
-        if self._read_log is not None:
-            await self._read_log.record(agent, [message.message_id for message in earlier])
         return f"What was said in thread {thread_id} of {inbox_id} so far:\n{body}\n{REMINDER}"
 
     async def _received(self, agent: Principal, event: Event) -> list[str]:
@@ -94,8 +91,6 @@ class Notices:
         except NotFound:
             return [f"{lead}: it has been deleted since."]
         text, _ = render_message(Fence(), message, max_chars=self._max_body_chars, redactor=self._redactor)
-        if self._read_log is not None:
-            await self._read_log.record(agent, [message.message_id])
         return [f"{lead}:", text, REMINDER]
 
     def _decided(self, event: Event) -> list[str]:

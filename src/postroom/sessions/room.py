@@ -11,7 +11,7 @@ from postroom.config import Config
 from postroom.errors import NotFound, StorageFailure
 from postroom.model import event as kinds
 from postroom.model.event import Event
-from postroom.model.ports import Mail, ReadLog
+from postroom.model.ports import Mail
 from postroom.model.principal import Principal, require_owner
 from postroom.model.session import Notice, SessionHost, SessionRow, Waiting
 from postroom.safety.redact import Redactor
@@ -41,14 +41,13 @@ class Sessions:
         redactor: Redactor,
         directory: Directory,
         hosts: Mapping[str, SessionHost],
-        read_log: ReadLog | None = None,
     ) -> None:
         self._store = store
         self._config = config
         self._directory = directory
         self._hosts = hosts
         self._rows = Rows(store)
-        notices = Notices(mail, redactor, max_body_chars=config.view.max_body_chars, read_log=read_log)
+        notices = Notices(mail, redactor, max_body_chars=config.view.max_body_chars)
         self._pending = Pending(store, notices)
         self._dispatcher = Dispatcher(
             store, self._rows, self._pending, config, hosts=hosts, directory=directory, taken=self._was_taken

@@ -21,7 +21,7 @@ from postroom.gate.gate import KEY, Gate
 from postroom.model.followup import FOLLOWUP, calendar_date, label_of, today_utc
 from postroom.model.mail import DraftFields, Inbox, NewInbox
 from postroom.model.paging import MailFilter, PageRequest
-from postroom.model.ports import Mail, ReadLog
+from postroom.model.ports import Mail
 from postroom.model.principal import Principal
 from postroom.model.request import SendKind, SendRequest
 from postroom.safety.redact import Redactor
@@ -39,7 +39,7 @@ _Verb: TypeAlias = Callable[[Call], Awaitable[ToolResult]]
 
 
 class EmailTools:
-    """The tools over one office and its gate. `read_log` is told which outside mail an agent was shown."""
+    """The tools over one office and its gate."""
 
     def __init__(
         self,
@@ -49,7 +49,6 @@ class EmailTools:
         *,
         redactor: Redactor,
         clock: Clock,
-        read_log: ReadLog | None = None,
         opened: Callable[[Principal, Sequence[str]], Awaitable[None]] | None = None,
     ) -> None:
         """`opened` hears which received mails were read in full."""
@@ -59,7 +58,6 @@ class EmailTools:
         self._config = config
         self._redactor = redactor
         self._clock = clock
-        self._read_log = read_log
         self._verbs: Mapping[str, _Verb] = {
             "agentmail_list_inboxes": self._list_inboxes,
             "agentmail_list_threads": self._list_threads,
@@ -127,22 +125,19 @@ class EmailTools:
         inbox_id = await listing_inbox(self._mail, call)
         wanted = MailFilter(labels=call.texts("labels"))
         page = await self._mail.list_threads(call.principal, inbox_id, wanted, call.page(_LIST))
-        await self._shown(call, [thread.last_message_id for thread in page.items])
         return reading.threads_result(page.items, page.next_page_token, redactor=self._redactor, canonical=call.canonical)
 
     async def _search(self, call: Call) -> ToolResult:
         inbox_id = await listing_inbox(self._mail, call)
         page = await self._mail.search_threads(call.principal, inbox_id, call.text("query"), call.page(_SEARCH), MailFilter())
-        await self._shown(call, [thread.last_message_id for thread in page.items])
         return reading.threads_result(page.items, None, redactor=self._redactor, canonical=call.canonical)
 
     async def _get_thread(self, call: Call) -> ToolResult:
         inbox_id = await listing_inbox(self._mail, call)
         page = call.page(_THREAD_PAGE)
         thread = await self._mail.get_thread(call.principal, inbox_id, call.text("threadId"), page)
-        received = [message.message_id for message in thread.messages or () if "received" in message.labels]
-        await self._shown(call, received)
         if self._opened is not None:
+            received = [message.message_id for message in thread.messages or () if "received" in message.labels]
             await self._opened(call.principal, received)
         most = self._config.view.max_body_chars
         return reading.thread_result(thread, max_chars=most, redactor=self._redactor, canonical=call.canonical)
@@ -228,10 +223,6 @@ class EmailTools:
         key = call.call_id if call.call_id and KEY.fullmatch(call.call_id) else None
         submission = await self._gate.submit(call.principal, request, key, window_s=_WINDOW_S)
         return sending.told(submission, canonical=call.canonical)
-
-    async def _shown(self, call: Call, message_ids: Sequence[str]) -> None:
-        if self._read_log is not None:
-            await self._read_log.record(call.principal, message_ids)
 
 
 def instructions(principal: Principal, inboxes: Sequence[Inbox], *, can_send: bool, limit: Sequence[str] = ()) -> str:
