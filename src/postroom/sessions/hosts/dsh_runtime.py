@@ -48,6 +48,7 @@ class Runtime:
         self._readers = [asyncio.create_task(self._read()), asyncio.create_task(self._listen())]
         self.opened: set[str] = set()
         self.turns = 0
+        self._silent = False
 
     @classmethod
     async def start(cls, command: Sequence[str], *, environ: Mapping[str, str], cwd: Path) -> Runtime:
@@ -78,8 +79,8 @@ class Runtime:
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs."""
-        return self._process.returncode is None
+        """Whether it can be spoken to: a process that has closed its output is as good as gone."""
+        return self._process.returncode is None and not self._silent
 
     @property
     def complaint(self) -> str:
@@ -136,7 +137,7 @@ class Runtime:
         if self._process.stdin is not None:
             self._process.stdin.close()
         for end in (None, self._process.terminate, self._process.kill):
-            if end is not None and self.alive:
+            if end is not None and self._process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     end()
             with contextlib.suppress(TimeoutError):
@@ -160,6 +161,7 @@ class Runtime:
         except ValueError:
             log.warning("dsh_line_too_long")
         finally:
+            self._silent = True
             for call in self._calls.values():
                 if not call.done():
                     call.set_exception(_gone())
