@@ -8,6 +8,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from postroom.app.house import House, boundary_of
 from postroom.app.lazy import Lazy
+from postroom.interfaces.a2a.app import A2ADoor
+from postroom.interfaces.a2a.cards import CardDoor, agent_card, legacy_card
 from postroom.interfaces.api.app import api_app
 from postroom.interfaces.http.compose import build
 from postroom.interfaces.http.download import Downloads
@@ -63,10 +65,17 @@ def http_app(house: House, listener: Listener, mcp: McpDoor, socket: Lazy) -> AS
             "mcp": mcp,
             "api": api,
             "mailbox": mailbox_app(house.mailbox, *log_routes(house.mailbox)),
+            "a2a": A2ADoor(house.mailbox),
             "dl": Downloads(house.signer, mail),
         },
         accepting=lambda: house.store.accepting,
-        exact={"/openapi.json": OpenApi(v0), "/stream": streams, "/health": health_door(house, streams)},
+        exact={
+            "/openapi.json": OpenApi(v0),
+            "/stream": streams,
+            "/health": health_door(house, streams),
+            "/.well-known/agent-card.json": CardDoor(agent_card(listener.origin)),
+            "/.well-known/agent.json": CardDoor(legacy_card(listener.origin)),
+        },
         sockets={"/v0": socket},
     )
     return Surface(origin, access=house.access, names=Names(listener.host, listener.port))

@@ -48,6 +48,7 @@ class Query:
     priority: str | None = None
     sent: bool = False
     newest: bool = False
+    before: int = 1 << 62  # of the newest: those below it
     most_bytes: int = 4 * MIB  # of a page's records; one is always given
 
     @property
@@ -81,7 +82,7 @@ def is_visible(row: Row, name: str) -> bool:
 def _page(reader: Reader, query: Query) -> tuple[list[Row], int, bool]:
     """Up to `limit` rows that pass the filters, how far was looked, and whether there is more beyond."""
     taken: list[Row] = []
-    position, left = (1 << 62) if query.newest else query.since, query.most_bytes
+    position, left = query.before if query.newest else query.since, query.most_bytes
     matches = _filter(query)
     for _ in range(_SCAN):
         rows = _walk(reader, query, position, query.limit + 1)

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 BATCH: Final = 256  # functions per commit: bounds how long the first one waits for the last
 CROWD: Final = 6  # from so many in one commit on, the next waits a moment for as many
-LINGER_S: Final = 0.002
+LINGER_S: Final = 0.001
 RETRY_S: Final = 1.0  # between two attempts to write again after the disk refused
 
 _PROBE = sql(insert(schema.probe).values(at=bindparam("at")))
@@ -147,7 +147,7 @@ class Writer:
             return self._queue.get_nowait()
         except queue.Empty:
             left = until - time.monotonic()
-            if self._crowd < CROWD or gathered > self._crowd or left <= 0:
+            if self._crowd < CROWD or gathered >= self._crowd or left <= 0:
                 raise
             return self._queue.get(timeout=left)
 
