@@ -9,6 +9,8 @@ import random
 import re
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +20,7 @@ import pytest
 
 from postroom.model.followup import label_of, today_utc
 from postroom.testing import send_mail
-from scripted_model import Reply, ScriptedModel, newest, words
+from postroom.testing.scripted_model import Reply, ScriptedModel, newest, words
 from served import Served, eventually, serving
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -213,6 +215,29 @@ def test_a54_with_wake_off_no_turn_starts_and_a_followup_wakes_the_cold_session(
 def settle(daemon: Served, session_id: str) -> None:
     """Until the session is on disk: a log is written a little after its turn."""
     eventually(lambda: list((daemon.data / "dsh").glob(f"*/home/sessions/**/*{session_id}*")))
+
+
+def test_sigterm_ends_the_daemon_and_its_runtimes_within_five_seconds(model, tmp_path):
+    with serving(tmp_path / "data", CONFIG) as daemon:
+        daemon.agent("scout")
+        taken(daemon, mail(daemon))
+        pids = runtimes(daemon)
+        start = time.monotonic()
+        assert daemon.stop() == 0
+        assert time.monotonic() - start < 5
+    assert [pid for pid in pids if Path(f"/proc/{pid}/cmdline").exists()] == []
+
+
+def test_the_demo_runs_its_loop_on_the_real_runtime(dsh):
+    done = subprocess.run(
+        [sys.executable, "-m", "postroom.cli.main", "demo", "--host", "dsh", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+    steps = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [step["step"] for step in steps] == ["agent", "received", "session", "held", "sent", "reply_received", "closed"]
+    assert steps[-1]["same_thread"] is True
 
 
 def test_a_model_that_fails_took_nothing_and_the_mail_is_offered_again_marked(model, tmp_path):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from postroom.testing import send_mail
-from scripted_model import Reply, ScriptedModel, newest, words
+from postroom.testing.scripted_model import Reply, ScriptedModel, newest, words
 from served import Served, clean_environment, eventually, serving
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -40,12 +40,13 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
 def demo(
     as_json: Json = False,
     keep: Annotated[bool, typer.Option("--keep", help="Leave it running, and say how to mail it by hand.")] = False,
+    host: Annotated[str, typer.Option(help="What runs the agent: command, or dsh with a scripted model.")] = "command",
 ) -> None:
     """Show one mail's whole way: in, read by an agent, answered, held, approved, out, and back."""
     os.umask(0o077)
     from postroom.demo.main import main
 
-    raise typer.Exit(main(as_json=as_json, keep=keep))
+    raise typer.Exit(main(as_json=as_json, keep=keep, host=host))
 
 
 @app.command()

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from email.message import EmailMessage
 from pathlib import Path
@@ -21,9 +23,10 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from postroom.client import Client, connect
-from postroom.errors import PostroomError
+from postroom.errors import Invalid, PostroomError
 from postroom.policy.digest import digest_bytes
 from postroom.testing import ThreadedSink, send_mail
+from postroom.testing.scripted_model import Reply, ScriptedModel, newest
 
 T = TypeVar("T")
 AGENT, INBOX, ADA = "scout", "scout@postroom.localhost", "ada@customer.example"
@@ -60,11 +63,16 @@ class Steps:
             print("\n".join(f"     {line}" for line in text.rstrip().splitlines()), flush=True)
 
 
-def main(*, as_json: bool = False, keep: bool = False) -> int:
+def main(*, as_json: bool = False, keep: bool = False, host: str = "command") -> int:
     """Run the loop; 0 when every step happened. With `keep` the house stays up until interrupted."""
     steps = Steps(as_json=as_json)
     temporary = tempfile.TemporaryDirectory(prefix="postroom-demo-")
-    with temporary as name, ThreadedSink() as sink, serving(Path(name) / "house", sink) as house:
+    with (
+        temporary as name,
+        ThreadedSink() as sink,
+        mind(host) as environ,
+        serving(Path(name) / "house", sink, host, environ) as house,
+    ):
         loop(house, steps)
         if keep:
             stay(house, as_json=as_json)
@@ -72,14 +80,45 @@ def main(*, as_json: bool = False, keep: bool = False) -> int:
 
 
 @contextlib.contextmanager
-def serving(folder: Path, sink: ThreadedSink) -> Iterator[House]:
+def mind(host: str) -> Iterator[dict[str, str]]:
+    """What the agent thinks with: its own program, or for DSH a model that answers by script. The variables that say so."""
+    if host == "command":
+        yield {}
+        return
+    from postroom.sessions.hosts.dsh import installed
+
+    if host != "dsh":
+        raise Invalid("--host is command or dsh")
+    if not installed():
+        raise Invalid("DSH is not installed", fix="pip install 'postroom[dsh]'")
+    model = ScriptedModel(answer)
+    try:
+        yield {"DEEPSEEK_BASE_URL": model.url, "DEEPSEEK_API_KEY": "scripted"}
+    finally:
+        model.close()
+
+
+def answer(body: dict[str, Any]) -> Reply:
+    """What the scripted model does: it answers Ada's question with a tool, and takes note of all else."""
+    told = newest(body)
+    asked = re.search(r"New mail in .*message_id (<[^>]+>)", told)
+    if asked is None or QUESTION.splitlines()[2] not in told:
+        return Reply("Noted.")
+    text = "Thank you for your mail. The answer is: yes, at 15:00."
+    return Reply(tool="mcp__postroom__agentmail_reply", arguments={"messageId": asked[1], "text": text})
+
+
+@contextlib.contextmanager
+def serving(folder: Path, sink: ThreadedSink, agents_host: str, environ: Mapping[str, str]) -> Iterator[House]:
     """`postroom serve` on free ports, ended with SIGTERM."""
     folder.mkdir(mode=0o700)
-    (folder / "postroom.toml").write_text(configuration(sink), encoding="utf-8")
+    (folder / "postroom.toml").write_text(configuration(sink, agents_host), encoding="utf-8")
     command = [sys.executable, "-m", "postroom.cli.main", "serve", "--data", str(folder)]
     command += ["--http", "127.0.0.1:0", "--smtp", "127.0.0.1:0"]
     with (folder / "serve.log").open("w", encoding="utf-8") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)  # noqa: S603 - our own interpreter
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter
+            command, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, **environ}
+        )
     try:
         if process.stdout is None or not process.stdout.readline().startswith("postroom ready "):
             raise PostroomError("the house did not start", details={"log": (folder / "serve.log").read_text(encoding="utf-8")})
@@ -93,12 +132,12 @@ def serving(folder: Path, sink: ThreadedSink) -> Iterator[House]:
             process.stdout.close()
 
 
-def configuration(sink: ThreadedSink) -> str:
+def configuration(sink: ThreadedSink, host: str) -> str:
     """A relay to the outside world, and an agent that is woken for each mail."""
     command = json.dumps([sys.executable, "-m", "postroom.demo.example_agent"])
     return (
         f'[relay]\nhost = "{sink.host}"\nport = {sink.port}\ntls = "off"\n'
-        f'[agents.{AGENT}]\nhost = "command"\nwake = true\ncommand = {command}\n'
+        f'[agents.{AGENT}]\nhost = "{host}"\nwake = true\ncommand = {command}\n'
     )
 
 

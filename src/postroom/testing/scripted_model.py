@@ -1,7 +1,9 @@
-"""A model endpoint for DSH that answers as a test says: Anthropic Messages over server-sent events, on loopback.
+"""A model endpoint for DSH that answers as a script says: Anthropic Messages over server-sent events, on loopback.
 
 Every request's body is kept. `plan` looks at a request and says what the model does: a text, or tool calls.
 """
+
+from __future__ import annotations
 
 import contextlib
 import itertools
@@ -35,7 +37,7 @@ class ScriptedModel:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
-            def log_message(self, *arguments: Any) -> None:
+            def log_message(self, format: str, *arguments: Any) -> None:
                 """Stay quiet."""
 
             def do_POST(self) -> None:
@@ -58,6 +60,7 @@ class ScriptedModel:
         self._thread.start()
 
     def close(self) -> None:
+        """Stop listening."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5)
@@ -69,10 +72,16 @@ class ScriptedModel:
         if reply.tool:
             block = {"type": "tool_use", "id": f"toolu_{next(self._numbers)}", "name": reply.tool, "input": {}}
             delta = {"type": "input_json_delta", "partial_json": json.dumps(reply.arguments or {})}
-        message = {"id": f"msg_{next(self._numbers)}", "type": "message", "role": "assistant", "content": [], "stop_reason": None}
+        message: dict[str, Any] = {
+            "id": f"msg_{next(self._numbers)}",
+            "type": "message",
+            "role": "assistant",
+            "content": [],
+            "stop_reason": None,
+        }
         usage = {"input_tokens": 10, "output_tokens": 0}
         stop = "tool_use" if reply.tool else "end_turn"
-        events = [
+        events: list[dict[str, Any]] = [
             {"type": "message_start", "message": message | {"model": body.get("model"), "usage": usage}},
             {"type": "content_block_start", "index": 0, "content_block": block},
             {"type": "content_block_delta", "index": 0, "delta": delta},
@@ -88,6 +97,7 @@ class ScriptedModel:
 
 
 def failure(reply: Reply) -> bytes:
+    """The body of an answer that is an error."""
     return json.dumps({"type": "error", "error": {"type": "authentication_error", "message": reply.text}}).encode()
 
 
