@@ -228,7 +228,10 @@ class Writer:
             return
         self._accepting = False
         self._tell(self._accepts_again.clear)
-        self._fail(jobs, _refusal("the disk did not take the write", problem))
+        if self._dialect.usable(self._connection):
+            self._fail(jobs, _refusal("the disk did not take the write", problem))
+        else:  # it may have taken the commit and died before saying so
+            self._fail(jobs, _refusal("the database server was lost", problem, stored="whether this was stored is not known"))
         if not self._dialect.shared:
             self._connection.close()
 
@@ -286,9 +289,9 @@ class Writer:
                 job.future.set_exception(job.problem)
 
 
-def _refusal(what: str, cause: BaseException | None = None) -> StorageFailure:
+def _refusal(what: str, cause: BaseException | None = None, *, stored: str = "nothing of this was stored") -> StorageFailure:
     why = f" ({cause})" if cause else ""
-    failure = StorageFailure(f"{what}{why}; nothing of this was stored", fix="free disk space or check the disk, then try again")
+    failure = StorageFailure(f"{what}{why}; {stored}", fix="free disk space or check the disk, then try again")
     failure.__cause__ = cause
     return failure
 

@@ -77,7 +77,7 @@ async def test_a_lost_connection_is_a_storage_failure_and_writing_goes_on_after_
                 [psycopg.conninfo.conninfo_to_dict(url)["dbname"]],
             )
         assert notes.names(store) == ["kept"]  # a reader looks again by itself
-        with pytest.raises(StorageFailure):
+        with pytest.raises(StorageFailure, match="whether this was stored is not known"):
             await store.write(lambda tx: tx.insert(notes.ADD, name="lost"))
         async with asyncio.timeout(5):
             await store.until_accepting()
