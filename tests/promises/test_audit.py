@@ -22,6 +22,7 @@ from postroom.model.outgoing import State
 from postroom.model.paging import PageRequest
 from postroom.testing import SmtpSink
 from postroom.wires.smtp import RelayResult
+from served import serving
 
 EVE = "eve@elsewhere.example"
 
@@ -229,3 +230,18 @@ async def test_signed_heads_cannot_be_edited_or_left_out(tmp_path: Path) -> None
 def test_a_folder_without_data_is_said_to_be_one(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         verify_folder(tmp_path)
+
+
+def test_the_command_verifies_beside_a_running_daemon_and_fails_when_something_was_changed(tmp_path: Path) -> None:
+    with serving(tmp_path / "house") as served:
+        token = served.agent("scout")
+        served.agent("other")
+        body = {"to": "other@postroom.localhost", "subject": "s", "text": "t"}
+        assert served.call("POST", f"/v0/inboxes/{SCOUT}/messages/send", body, token=token)[0] == 403
+        reports = json.loads(served.cli("data", "verify", "--json").stdout)["logs"]
+        assert [(report["log"], report["kind"]) for report in reports] == [("gate-audit", ""), ("mailbox", "")]
+        assert reports[0]["entries"] == 1
+        tampered(served.data, recipient_in_the_table)
+        done = served.cli("data", "verify", check=False)
+        assert (done.returncode, done.stdout.splitlines()[0].split(": ")[0]) == (1, "gate-audit")
+        assert "altered at entry 1" in done.stdout
