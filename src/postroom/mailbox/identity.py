@@ -51,9 +51,12 @@ class Identity:
         if name == EVERYONE or self._roster.get(name) is not None:
             return name
         agents = await self._directory()
-        if name not in agents:
+        if name in agents:
+            self._roster.enter(name, is_agent=True)
+            return name
+        await self._roster.refresh()  # it may have announced itself at another node
+        if self._roster.get(name) is None:
             raise unknown(name, {*self._roster.names(), *agents})
-        self._roster.enter(name, is_agent=True)
         return name
 
     def name(self, text: str, field: str) -> str:

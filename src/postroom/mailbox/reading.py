@@ -22,7 +22,7 @@ from postroom.mailbox.names import EVERYONE
 from postroom.mailbox.records import CHANGES, MESSAGE, Batch, Change, Message, message_of
 from postroom.mailbox.tables import record as t
 from postroom.store.engine import Reader
-from postroom.store.statement import Statement, in_list, sql
+from postroom.store.statement import Statement, sql
 
 PAGE: Final = 100
 PAGE_MAX: Final = 500
@@ -30,7 +30,7 @@ _SCAN: Final = 20  # pages looked through for what no index answers; then the cu
 
 _COLUMNS = (t.c.seq, t.c.kind, t.c.at, t.c.sender, t.c.recipient, t.c.target, t.c.body, t.c.state)
 _SEQ, _KIND, _AT, _SENDER, _RECIPIENT, _TARGET, _BODY, _STATE = range(8)
-_MESSAGES = sql(select(t.c.seq, t.c.kind, t.c.body, t.c.state).where(t.c.seq.in_(in_list("seqs")), t.c.kind == MESSAGE))
+_MESSAGE = sql(select(t.c.body, t.c.state).where(t.c.seq == bindparam("seq"), t.c.kind == MESSAGE))
 
 Row = tuple[Any, ...]
 
@@ -69,9 +69,7 @@ def read(reader: Reader, query: Query) -> Batch:
 
 def messages_in(reader: Reader, seqs: Sequence[int]) -> list[Message]:
     """Messages by number, in the given order; those that are gone are left out."""
-    rows = {row[0]: row for row in reader.all(_MESSAGES, seqs=list(seqs))}
-    found = [message_of(rows[seq][0], rows[seq][2], rows[seq][3]) for seq in seqs if seq in rows and rows[seq][2] is not None]
-    return [message for message in found if message.withdrawn_at is None]
+    return [message for message in _by_number(reader, seqs) if message.withdrawn_at is None]
 
 
 def is_visible(row: Row, name: str) -> bool:
@@ -151,7 +149,7 @@ def _holds(query: Query, row: Row) -> bool:
 def _shown(reader: Reader, query: Query, rows: Sequence[Row]) -> Iterator[Message]:
     """Messages as they are now. A change to one the reader gets or got in this pass anyway is not repeated."""
     latest = {row[_TARGET]: row for row in rows if row[_KIND] in CHANGES and row[_TARGET] <= query.since}
-    changed = {message.seq: message for message in _targets(reader, list(latest))} if latest else {}
+    changed = {message.seq: message for message in _by_number(reader, list(latest))} if latest else {}
     for row in rows:
         if row[_KIND] == MESSAGE:
             message = message_of(row[_SEQ], row[_BODY], row[_STATE])
@@ -165,6 +163,8 @@ def _shown(reader: Reader, query: Query, rows: Sequence[Row]) -> Iterator[Messag
             yield replace(target, change=Change(kind=row[_KIND], seq=row[_SEQ], by=row[_SENDER], at=row[_AT]))
 
 
-def _targets(reader: Reader, seqs: Sequence[int]) -> list[Message]:
-    rows = reader.all(_MESSAGES, seqs=list(seqs))
-    return [message_of(row[0], row[2], row[3]) for row in rows if row[2] is not None]
+def _by_number(reader: Reader, seqs: Sequence[int]) -> Iterator[Message]:
+    for seq in seqs:
+        row = reader.one(_MESSAGE, seq=seq)
+        if row is not None and row[0] is not None:
+            yield message_of(seq, row[0], row[1])

@@ -116,6 +116,7 @@ class Mailbox:
         self._search = LogSearch()
         self.roster = Roster(store)
         self.bells = Bells()
+        store.on_others(self.bells.ring_all)
         self._identity = Identity(self.roster, directory, options.domains)
         self._sending = Sending(store, self._search, redactor, key)
         self._changes = Changes(self._search, key)
@@ -318,6 +319,8 @@ class Mailbox:
             await self._store.until_accepting()
             try:
                 await self.roster.flush()
+                if not self._store.alone:
+                    await self.roster.refresh()
                 await self.integrity.sign_when_due()
             except (StorageFailure, OSError) as problem:  # noted and signed again once the disk takes it
                 logs.warning("mailbox_notes_not_written", problem=type(problem).__name__)

@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import bindparam, delete, select
+from sqlalchemy import and_, bindparam, delete, select
 
 from postroom.clock import MICROS
 from postroom.errors import Busy
 from postroom.mailbox.names import EVERYONE
 from postroom.mailbox.tables import participant as t
 from postroom.model.principal import DEFAULT_POD
-from postroom.store.engine import Store, Tx
+from postroom.store.engine import Row, Store, Tx
 from postroom.store.statement import sql, upsert
 
 LIVE_S: Final = 90
@@ -27,7 +27,14 @@ MOST: Final = 10_000
 
 _STATE = ("role", "is_agent", "seen_at", "notified", "fetched", "acknowledged", "missed")
 _ALL = sql(select(t.c.name, *(t.c[name] for name in _STATE)).where(t.c.pod == bindparam("pod")))
-_KEEP = upsert(t, ["pod", "name", *_STATE], key=["pod", "name"], update=list(_STATE))
+_KEEP = upsert(
+    t,
+    ["pod", "name", *_STATE],
+    key=["pod", "name"],
+    update=list(_STATE),
+    # Another node may know more: what a participant has reached never goes back.
+    where=lambda offered: and_(offered.acknowledged >= t.c.acknowledged, offered.fetched >= t.c.fetched),
+)
 _FORGET = sql(delete(t).where(t.c.pod == bindparam("pod"), t.c.name == bindparam("which")))
 
 
@@ -57,9 +64,21 @@ class Roster:
         self._store = store
         self._known: dict[str, Participant] = {}
         self._dirty: set[str] = set()
-        for row in store.read_now(lambda reader: reader.all(_ALL, pod=DEFAULT_POD)):
-            values = dict(zip(("name", *_STATE), row, strict=True))
-            self._known[row[0]] = Participant(**{**values, "is_agent": bool(values["is_agent"])})
+        self._take(store.read_now(lambda reader: reader.all(_ALL, pod=DEFAULT_POD)))
+
+    async def refresh(self) -> None:
+        """Take up what other nodes wrote."""
+        self._take(await self._store.read(lambda reader: reader.all(_ALL, pod=DEFAULT_POD)))
+
+    def _take(self, rows: Iterable[Row]) -> None:
+        for name, *values in rows:
+            stored = dict(zip(_STATE, values, strict=True))
+            found = self._known.setdefault(name, Participant(name=name))
+            for field in ("seen_at", "notified", "fetched", "acknowledged"):
+                setattr(found, field, max(getattr(found, field), stored[field]))
+            if name not in self._dirty:
+                found.role, found.missed = stored["role"], stored["missed"]
+            found.is_agent = found.is_agent or bool(stored["is_agent"])
 
     def get(self, name: str) -> Participant | None:
         """A participant by name."""

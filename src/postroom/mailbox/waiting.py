@@ -49,3 +49,9 @@ class Bells:
             if reader != but:
                 for bell in bells:
                     bell.set()
+
+    def ring_all(self) -> None:
+        """Another node committed something: everyone looks."""
+        for bells in self._waiting.values():
+            for bell in bells:
+                bell.set()
