@@ -9,12 +9,9 @@ then wakes the idle terminal with exit 2: one per session, gone with its parent,
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import hashlib
 import json
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -102,6 +99,10 @@ def _ask(daemon: Client, asked: Mapping[str, Any], *, again: bool, wait_s: int |
 @contextlib.contextmanager
 def _alone(session: str) -> Iterator[bool]:
     """Whether this is the session's only watcher; held until the block ends, also by a crash."""
+    import fcntl  # with the two below only here: a hook that merely tells starts sooner without them
+    import hashlib
+    import tempfile
+
     folder = os.path.join(tempfile.gettempdir(), f"postroom-hook-{os.getuid()}")  # noqa: PTH118 - pathlib costs start-up time
     os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - as above
     if os.stat(folder).st_uid != os.getuid():  # noqa: PTH116 - as above
