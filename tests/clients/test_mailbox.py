@@ -298,6 +298,47 @@ async def test_a_wait_over_mcp_is_woken_by_a_send_over_http(house: Served):
         assert "wake up" in result.content[0].text
 
 
+def rpc(house: Served, body: object, **headers: str) -> tuple[int, object]:
+    accepted = {"Accept": "application/json, text/event-stream", **headers}
+    return house.call("POST", "/mcp/mailbox", body, **accepted)
+
+
+def test_b41_a_call_without_an_id_is_carried_out_and_a_handshake_is_none(house: Served):
+    before = head(house)
+    call = {"name": "mailbox_send", "arguments": {"from": "alice", "to": "bob", "text": "silent"}}
+    assert rpc(house, {"jsonrpc": "2.0", "method": "tools/call", "params": call}) == (202, None)
+    assert rpc(house, {"jsonrpc": "2.0", "method": "notifications/initialized"}) == (202, None)
+    assert rpc(house, {"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "mailbox_none"}}) == (202, None)
+    assert rpc(house, {"jsonrpc": "2.0", "method": "tools/call"}) == (202, None)
+    assert head(house) == before + 1
+
+
+def test_b40_the_protocols_own_answers(house: Served):
+    assert rpc(house, {"jsonrpc": "2.0", "id": 1, "method": "ping"})[1]["result"] == {}
+    assert rpc(house, {"jsonrpc": "2.0", "id": 1, "method": "no/such"})[1]["error"]["code"] == -32601
+    assert rpc(house, {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": None})[0] in (200, 400)
+    accepts = {"Accept": "application/json, text/event-stream", "Content_Type": "application/json"}
+    for body in (b"null", b"[]", b'"x"', b"7", b"", b"{"):
+        assert raw(house, "POST", "/mcp/mailbox", body, **accepts) == 400
+    assert house.call("GET", "/mcp/mailbox")[0] == 405
+
+
+def test_b49_one_version_everywhere(house: Served):
+    version = house.ok("GET", "/health")["version"]
+    assert house.ok("GET", "/")["version"] == version
+    assert house.ok("GET", "/.well-known/agent.json")["version"] == version
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    answer = rpc(house, {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})[1]
+    assert answer["result"]["serverInfo"]["version"] == version
+
+
+def test_b37_a_taken_port_is_a_clear_error_and_the_one_that_has_it_goes_on(house: Served, tmp_path: Path):
+    second = house.cli("serve", "--data", str(tmp_path), "--http", f"{house.host}:{house.port}", "--smtp", "off", check=False)
+    assert second.returncode == 1
+    assert f"{house.port} is taken" in second.stderr
+    assert house.ok("GET", "/health")["ready"] is True
+
+
 # The command line.
 
 
