@@ -61,7 +61,7 @@ class Receiver:
                 self.came.get_nowait()
 
     def next(self) -> tuple[dict[str, str], bytes]:
-        return self.came.get(timeout=30)  # after a kill in mid-attempt the next one is 20 s away
+        return self.came.get(timeout=10)
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,6 @@ from postroom.store.statement import insert_or_ignore, sql
 from postroom.store.transaction import Tx
 
 RETRIES_S: Final = (5, 300, 1800, 7200, 18000, 36000, 36000)
-CLAIM_S: Final = 20  # longer than an attempt may take; after a crash it is due again then
 AT_ONCE: Final = 4  # posts to one endpoint
 CURSOR: Final = "webhooks"
 _BATCH: Final = 500
@@ -88,7 +87,6 @@ _DUE = sql(
     .order_by(d.next_at, d.id)
     .limit(bindparam("most"))
 )
-_CLAIM = sql(update(t.webhook_delivery).where(d.id == bindparam("key")).values(next_at=bindparam("until")))
 _SETTLE = sql(
     update(t.webhook_delivery)
     .where(and_(d.id == bindparam("key"), d.state == "queued"))
@@ -181,13 +179,16 @@ class Deliveries:
         """Until cancelled; what is cut short is posted again at the next start."""
         if self._render is None:
             return
+        self._position = None  # another node may have followed meanwhile
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._follow())
                 group.create_task(self._work())
         finally:
-            for lane in self._lanes.values():
+            lanes = tuple(self._lanes.values())
+            for lane in lanes:
                 lane.cancel()
+            await asyncio.gather(*lanes, return_exceptions=True)
 
     async def step(self) -> int:
         """Write down what is owed and attempt what is due, once; how many attempts that was."""
@@ -264,9 +265,7 @@ class Deliveries:
 
     async def _attempt_due(self, endpoint: int) -> int:
         now = self._store.clock.now_us()
-        if self._store.read_now(lambda reader: reader.one(_DUE, webhook=endpoint, now=now, most=1)) is None:
-            return 0
-        rows = await self._store.write(lambda tx: _claim(tx, endpoint, now))
+        rows = self._store.read_now(lambda reader: reader.all(_DUE, webhook=endpoint, now=now, most=AT_ONCE))
         await asyncio.gather(*(self._attempt(_due(row)) for row in rows))
         return len(rows)
 
@@ -309,14 +308,6 @@ class Deliveries:
         now = self._store.clock.now_us()
         next_at: int | None = self._store.read_now(lambda reader: reader.scalar(_NEXT_AT, now=now))
         return _IDLE_S if next_at is None else min(_IDLE_S, max(0.05, (next_at - now) / MICROS))
-
-
-def _claim(tx: Tx, endpoint: int, now: int) -> list[tuple[Any, ...]]:
-    """What is due for one endpoint, put off for as long as an attempt may take: no other node attempts it meanwhile."""
-    rows = tx.all(_DUE, webhook=endpoint, now=now, most=AT_ONCE)
-    for row in rows:
-        tx.run(_CLAIM, key=row[0], until=now + CLAIM_S * MICROS)
-    return rows
 
 
 def settle(tx: Tx, due: Due, answer: Answer, *, at: int) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterator
 
 from sqlalchemy import select
 
 from postroom.config import Config
+from postroom.errors import StorageFailure
 from postroom.office import tables as t
 from postroom.store.engine import Store
 from postroom.store.statement import sql
@@ -22,11 +24,16 @@ class LocalDomains(Collection[str]):
         self.fixed = tuple(domain.lower() for domain in config.office.domains)
         self.names = self.fixed
         self.refresh()
+        store.on_others(self._others_wrote)
 
     def refresh(self) -> None:
         """Take up what was added or taken away."""
         added = self._store.read_now(lambda reader: [row[0] for row in reader.all(_ADDED)])
         self.names = tuple(dict.fromkeys((*self.fixed, *added)))
+
+    def _others_wrote(self) -> None:
+        with contextlib.suppress(StorageFailure):  # then the next commit that is heard of tells
+            self.refresh()
 
     def __contains__(self, name: object) -> bool:
         return name in self.names
