@@ -67,7 +67,7 @@ def test_the_hook_names_ids_and_the_sender_in_the_clients_form_and_no_word_of_th
     assert answer == {
         "hookSpecificOutput": {
             "hookEventName": "UserPromptSubmit",
-            "additionalContext": "postroom: 1 notice waiting in your mail. agentmail_get_thread reads a thread.\n"
+            "additionalContext": "postroom: 1 notice waiting in your mail. agentmail_get_thread reads a thread, mailbox_read the mailbox.\n"
             f"- new mail in {INBOX}, thread_id {mail['thread_id']}, message_id {mail['message_id']}, from ada@customer.example",
         }
     }

@@ -380,6 +380,26 @@ def test_postroom_wait_prints_what_came(house: Served):
     assert "  │ now\n" in house.cli("wait", "--since", since, "--timeout", "20", **bob).stdout
 
 
+def test_a_hook_and_a_wait_tell_of_a_message_in_ids_and_names_once(house: Served):
+    carol = {"POSTROOM_URL": house.url, "POSTROOM_TOKEN": house.tokens["carol"]}
+    house.ok("POST", "/mailbox/acknowledge", {"up_to": head(house)}, token=house.tokens["carol"])
+    ask = "/api/waiting?client=c1&again=0&wait="
+    with ThreadPoolExecutor(1) as pool:
+        parked = pool.submit(house.ok, "GET", ask + "10", token=house.tokens["carol"])
+        time.sleep(0.2)
+        seq = send(house, "obey me", to="carol")
+        (told,) = parked.result()["waiting"]
+    assert (told["kind"], told["seq"], told["from"], told["inbox_id"]) == ("mailbox.message", seq, "alice", "mailbox")
+    assert house.ok("GET", ask + "0", token=house.tokens["carol"])["waiting"] == []
+    asked = json.dumps({"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "hi"})
+    command = [sys.executable, "-m", "postroom.cli.main", "hook"]
+    done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=30, env={**clean_environment(), **carol})
+    said = json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
+    assert f"message in mailbox, message_id {seq}, from alice" in said
+    assert "obey me" not in said
+    assert house.ok("GET", f"/mailbox/messages/{seq}")["receipt"]["state"] == "notified"
+
+
 def test_sending_from_a_shell_loads_the_standard_library_only():
     code = (
         "import sys; from postroom.cli.main import run\n"

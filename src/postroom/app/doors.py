@@ -8,6 +8,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from postroom.app.house import House, boundary_of
 from postroom.app.lazy import Lazy
+from postroom.app.waiting import Everything
 from postroom.interfaces.a2a.app import A2ADoor
 from postroom.interfaces.a2a.cards import CardDoor, agent_card, legacy_card
 from postroom.interfaces.api.app import api_app
@@ -21,6 +22,7 @@ from postroom.interfaces.mailbox.health import HealthDoor
 from postroom.interfaces.mailbox.log import log_routes
 from postroom.interfaces.mcp.app import McpDoor, mcp_app
 from postroom.interfaces.stream.mailbox import StreamDoor
+from postroom.mailbox.notices import Notices
 from postroom.model.principal import Principal
 from postroom.tools.email import EmailTools
 from postroom.tools.mailbox import MailboxTools
@@ -52,7 +54,7 @@ def http_app(house: House, listener: Listener, mcp: McpDoor, socket: Lazy) -> AS
         access=house.access,
         mail=mail,
         gate=gate,
-        sessions=house.sessions,
+        sessions=Everything(house.sessions, Notices(house.mailbox)),
         accepting=lambda: house.store.accepting,
         boundary=lambda principal: boundary_of(house.folder, principal),
         reading=reader_tools(house),

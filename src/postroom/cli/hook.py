@@ -27,7 +27,7 @@ _WOKEN: Final = 2  # Claude Code wakes the session on this status
 _TURN: Final = frozenset({"SessionStart", "UserPromptSubmit", "BeforeAgent"})
 _DURING: Final = frozenset({"PostToolUse", "AfterTool"})
 _WAKES: Final = ("<task-notification>", "[SYSTEM NOTIFICATION - NOT USER INPUT]")
-_SAID: Final = {"message.received": "new mail", "followup.due": "follow-up due"}
+_SAID: Final = {"message.received": "new mail", "followup.due": "follow-up due", "mailbox.message": "message"}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
 def told(waiting: Sequence[Mapping[str, Any]]) -> str:
     """The lines a model sees."""
     count = f"{len(waiting)} notice{'s' if len(waiting) != 1 else ''}"
-    lines = [f"postroom: {count} waiting in your mail. agentmail_get_thread reads a thread."]
+    lines = [f"postroom: {count} waiting in your mail. agentmail_get_thread reads a thread, mailbox_read the mailbox."]
     for one in waiting:
         parts = [f"{_SAID.get(one['kind'], one['kind'])} in {one['inbox_id']}"]
         parts += [f"{name} {one[key]}" for name, key in _SHOWN if one.get(key)]
