@@ -37,7 +37,9 @@ class SmtpDoor:
     ) -> None:
         bounds = bounds or Bounds()
         memory = Memory(bounds.memory_bytes)
-        self._house = House(intake=intake, hostname=hostname, domains=domains, bounds=bounds, memory=memory, submission=submission)
+        self._house = House(
+            intake=intake, hostname=hostname, domains=domains, bounds=bounds, memory=memory, submission=submission
+        )
         self._server: asyncio.Server | None = None
         self._inside: set[Conversation] = set()
         self._left = asyncio.Event()
