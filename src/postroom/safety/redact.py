@@ -55,6 +55,7 @@ class Redactor:
     def __init__(self, own_secrets: Iterable[str] = (), *, key: bytes | None = None) -> None:
         self._key = key or secrets.token_bytes(16)
         self._own: set[str] = set()
+        self._marks: set[bytes] = set()  # without one of these, or a percent sign, there is none of our own
         self._own_pattern: Any = None
         for value in own_secrets:
             self.add_secret(value)
@@ -63,6 +64,7 @@ class Redactor:
         """From now on `value` is a secret. Values under eight characters are ignored."""
         if len(value) >= MIN_OWN_CHARS:
             self._own |= set(_spellings(value))
+            self._marks = {*self._marks, value.encode(), *(coded.encode() for coded in _coded(value))}
             self._own_pattern = _compile("|".join(sorted(self._own, key=len, reverse=True)))
 
     def find(self, text: str) -> list[Span]:
@@ -88,7 +90,7 @@ class Redactor:
         return f"[redacted:{kind}#{hmac.digest(self._key, plain, 'sha256').hex()[:6]}]"
 
     def _find_own(self, data: bytes) -> Iterator[Span]:
-        if self._own_pattern is not None:
+        if self._own_pattern is not None and (b"%" in data or any(mark in data for mark in self._marks)):
             for match in self._own_pattern.finditer(data):
                 yield Span(match.start(), match.end(), OWN)
 
@@ -199,8 +201,14 @@ def _spellings(value: str) -> Iterator[str]:
     """Patterns of `value`: each byte plain or percent-encoded; and inside longer base64 at each of the three alignments."""
     data = value.encode()
     yield "".join(f"(?:{re2.escape(chr(byte))}|%(?i:{byte:02x}))" for byte in data)
+    yield from map(re2.escape, _coded(value))
+
+
+def _coded(value: str) -> Iterator[str]:
+    """What is sure to stand where `value` is inside base64: at each alignment, in both alphabets."""
+    data = value.encode()
     for shift in range(3):
         coded = base64.b64encode(bytes(shift) + data).rstrip(b"=").decode()
         whole = coded[(0, 2, 3)[shift] : len(coded) if (shift + len(data)) % 3 == 0 else -1]
-        yield re2.escape(whole)
-        yield re2.escape(whole.replace("+", "-").replace("/", "_"))
+        yield whole
+        yield whole.replace("+", "-").replace("/", "_")
