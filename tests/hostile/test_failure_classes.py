@@ -317,8 +317,6 @@ def test_class_30_what_is_not_exactly_one_address_is_refused(text: str) -> None:
         {"headers": {"X-A\r\nBcc": "evil@example.net"}},
         {"headers": {"Bcc": "evil@example.net"}},
         {"headers": {"content-type": "text/html"}},
-        {"in_reply_to": "<a@x>\r\nBcc: evil@example.net"},
-        {"references": ("<a@x>\r\n\r\nbody",)},
         {"attachments": (AttachmentData(content=b"", filename="a\r\nX: y"),)},
         {"attachments": (AttachmentData(content=b"", content_type="text/plain\r\nX: y"),)},
         {"attachments": (AttachmentData(content=b"", content_id="a>\r\nX: <y"),)},
@@ -331,6 +329,12 @@ def test_class_30_what_is_not_exactly_one_address_is_refused(text: str) -> None:
 def test_class_30_no_value_breaks_out_of_its_line(changes: dict[str, object]) -> None:
     with pytest.raises(Invalid):
         compose(outbound(**changes), message_id="<1@x>", at_us=0, boundary_seed="s")
+
+
+@pytest.mark.parametrize("changes", [{"in_reply_to": "<a@x>\r\nBcc: evil@example.net"}, {"references": ("<a@x>\r\n\r\nbody",)}])
+def test_class_30_a_strangers_id_that_cannot_be_written_is_left_out(changes: dict[str, object]) -> None:
+    raw = compose(outbound(**changes), message_id="<1@x>", at_us=0, boundary_seed="s")
+    assert raw == compose(outbound(), message_id="<1@x>", at_us=0, boundary_seed="s")
 
 
 @pytest.mark.parametrize(
