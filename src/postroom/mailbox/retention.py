@@ -27,6 +27,7 @@ from postroom.store.log_search import LogSearch
 from postroom.store.statement import sql
 
 SWEEP_S: Final = 60.0
+FLOOR: Final = "mailbox.erased"  # the durable position: up to here all content went
 PIECE: Final = 200  # records per transaction, so that no send waits long
 _DAY_US: Final = 86_400 * MICROS
 
@@ -49,7 +50,6 @@ _FILES = sql(select(attachment.c.blob, attachment.c.size).where(attachment.c.seq
 _DROP_FILES = sql(delete(attachment).where(attachment.c.seq == bindparam("seq")))
 _USED = sql(select(attachment.c.id).where(attachment.c.blob == bindparam("blob")).limit(1))
 _FILE_BYTES = sql(select(func.coalesce(func.sum(attachment.c.size), 0)))
-_FLOOR = sql(select(func.max(t.seq)).where(t.kind == ERASED))
 
 
 class Bounds(Protocol):
@@ -72,7 +72,7 @@ class Retention:
         self._roster = roster
         self._bounds = bounds
         self._key = key
-        self._floor = store.read_now(lambda reader: reader.scalar(_FLOOR)) or 0
+        self._floor = store.read_now(lambda reader: store.events.cursor_in(reader, FLOOR))
         self._due = asyncio.Event()
 
     @property
@@ -123,7 +123,7 @@ class Retention:
 
     def _until(self, reader: Reader, oldest: int, spare: int) -> int:
         """How many records are older than `oldest`, or hold the first `spare` bytes."""
-        number = after = 0
+        number, after = 0, self._floor
         while rows := reader.all(_OLDEST, after=after, count=PIECE):
             for seq, kind, at, _, _, body, _ in rows:
                 if (spare <= 0 and at >= oldest) or (kind == RETENTION and spare <= 0):
@@ -134,7 +134,7 @@ class Retention:
         return number
 
     def _erase(self, tx: Tx, count: int) -> int:
-        rows = tx.all(_OLDEST, after=0, count=count)
+        rows = tx.all(_OLDEST, after=self._floor, count=count)
         if not rows:
             return 0
         missed: dict[str, int] = {}
@@ -147,6 +147,7 @@ class Retention:
         through = rows[-1][0]
         entry = {"kind": RETENTION, "at": self._store.clock.now_us(), "dropped": len(rows), "through": through}
         log.append(tx, self._key, log.entry_of(entry, recipient=None))
+        self._store.events.set_cursor(tx, FLOOR, through)
         tx.after_commit(lambda: self._erased(through, missed))
         return len(rows)
 
