@@ -166,7 +166,7 @@ class Dispatcher:
             await self._deliver(row, agent)
         except StorageFailure:
             await self._store.until_accepting()
-        except Exception:
+        except Exception:  # a host is foreign code: whatever it raises, nothing was taken and the notices are offered again
             log.exception("delivery_failed", session_id=row.session_id)
             await self._try_later(row)
 

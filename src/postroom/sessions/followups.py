@@ -76,7 +76,7 @@ class Followups:
             return await self._look(thread)
         except StorageFailure:
             raise
-        except Exception:
+        except Exception:  # logged and found due again at the next sweep; one odd thread must not stop the others
             log.exception("followup_failed", thread_id=thread.thread_id)
             return 0
 
