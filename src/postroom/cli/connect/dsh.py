@@ -1,4 +1,4 @@
-"""`postroom connect`: give a harness the mail of one agent, and take it away again.
+"""`postroom connect dsh`: give a profile of the DeepSeek Harness the mail of one agent, and take it away again.
 
 Files of a person are edited as text, between two marks: comments and everything else stay as they are, a
 copy is kept beside, and `--remove` gives back the bytes that were there.
@@ -24,8 +24,6 @@ from postroom.client import connect as daemon
 from postroom.client import url_of
 from postroom.errors import Conflict, Invalid, NotFound, TransportFailure
 
-app = typer.Typer(help="Give a harness an agent's mail.", no_args_is_help=True)
-
 PARTS: Final = ("tools", "notices")
 _BEGIN, _END = "# >>> postroom: written by `postroom connect dsh`, taken out by its --remove", "# <<< postroom"
 _INSTEAD, _AFTER = " (in place of [])", " (after a line without an end)"
@@ -33,12 +31,6 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _COPY: Final = ".before-postroom"
 
 
-@app.callback()
-def root() -> None:
-    """Give a harness an agent's mail."""
-
-
-@app.command()
 def dsh(
     *,
     profile: Annotated[str, typer.Option(help="The DSH profile: web, headless, acp, …")],

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postroom.cli.connect import block, put_in, taken_out
+from postroom.cli.connect.dsh import block, put_in, taken_out
 from postroom.errors import Invalid
 
 TEMPLATE = "# Your patch layer for this dsh profile:\n# a top-level YAML array\n[]\n"
