@@ -7,16 +7,13 @@ the four reading tools; the others do not exist for it.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import date
 from typing import Any, TypeAlias
 
-import structlog
-
 from postroom.clock import MICROS, Clock
 from postroom.config import Config
-from postroom.errors import Invalid, NotFound, PostroomError
+from postroom.errors import Invalid
 from postroom.gate.gate import KEY, Gate
 from postroom.model.followup import FOLLOWUP, calendar_date, label_of, today_utc
 from postroom.model.mail import DraftFields, Inbox, NewInbox
@@ -27,10 +24,9 @@ from postroom.model.request import SendKind, SendRequest
 from postroom.safety.redact import Redactor
 from postroom.tools import reading, sending
 from postroom.tools.call import Call, draft_inbox, listing_inbox, message_inbox, sending_inbox
-from postroom.tools.result import ToolResult, failed
-from postroom.tools.schemas import EMAIL_TOOLS, ToolSpec, check_arguments
-
-log = structlog.get_logger(__name__)
+from postroom.tools.result import ToolResult
+from postroom.tools.running import run
+from postroom.tools.schemas import EMAIL_TOOLS, ToolSpec
 
 _WINDOW_S = 600.0
 _LIST, _SEARCH, _THREAD_PAGE, _NAMED = 20, 10, 10, 20
@@ -92,19 +88,12 @@ class EmailTools:
         canonical: bool = False,
     ) -> ToolResult:
         """Run one tool. Never raises: what goes wrong is a result with `is_error` that says what to do."""
-        spec = _BY_NAME.get(name)
-        try:
-            if spec is None or spec not in self.specs(principal):
-                raise NotFound(f"Unknown tool: {name[:80]!r}", code="unknown_tool", fix="list the tools there are")
-            given = check_arguments(spec, arguments)
-            return await self._verbs[name](
-                Call(principal=principal, arguments=given, call_id=call_id, inbox=inbox, canonical=canonical)
-            )
-        except PostroomError as problem:
-            return failed(problem)
-        except Exception:  # noqa: BLE001 - whatever it is, a model is not shown our insides
-            log.error("tool_failed", tool=spec.name if spec else "", traceback=traceback.format_exc())  # noqa: TRY400 - without local variables
-            return failed(PostroomError("something went wrong inside postroom", fix="try again; the owner finds it in the log"))
+
+        async def act(given: Mapping[str, Any]) -> ToolResult:
+            call = Call(principal=principal, arguments=given, call_id=call_id, inbox=inbox, canonical=canonical)
+            return await self._verbs[name](call)
+
+        return await run(self.specs(principal), name, arguments, act)
 
     async def instructions(self, principal: Principal) -> str:
         """What a client tells its model about these tools when it connects."""

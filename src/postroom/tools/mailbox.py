@@ -8,14 +8,10 @@ next cursor. Who may only read has the tools that read.
 from __future__ import annotations
 
 import base64
-import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-import structlog
-
 from postroom.clock import to_iso
-from postroom.errors import NotFound, PostroomError
 from postroom.limits import KIB
 from postroom.mailbox.names import wrong
 from postroom.mailbox.reading import PAGE, PAGE_MAX, Query
@@ -27,10 +23,9 @@ from postroom.safety.fence import Fence
 from postroom.tools.call import Call
 from postroom.tools.mailbox_schemas import INSTRUCTIONS, MAILBOX_TOOLS
 from postroom.tools.mailbox_view import canonical_message, message_block, message_values
-from postroom.tools.result import ToolResult, failed
-from postroom.tools.schemas import ToolSpec, check_arguments
-
-log = structlog.get_logger(__name__)
+from postroom.tools.result import ToolResult
+from postroom.tools.running import run
+from postroom.tools.schemas import ToolSpec
 
 _PAGE_BYTES: Final = 48 * KIB
 _SHOWN_FILE_CHARS: Final = 20_000
@@ -78,17 +73,12 @@ class MailboxTools:
         canonical: bool = False,
     ) -> ToolResult:
         """Run one tool. Never raises: what goes wrong is a result with `is_error` that says what to do."""
-        spec = _BY_NAME.get(name)
-        try:
-            if spec is None or spec not in self.specs(principal):
-                raise NotFound(f"Unknown tool: {name[:80]!r}", code="unknown_tool", fix="list the tools there are")
-            given = check_arguments(spec, arguments)
-            return await self._verbs[name](Call(principal=principal, arguments=given, call_id=call_id, canonical=canonical))
-        except PostroomError as problem:
-            return failed(problem)
-        except Exception:  # noqa: BLE001 - whatever it is, a model is not shown our insides
-            log.error("tool_failed", tool=spec.name if spec else "", traceback=traceback.format_exc())  # noqa: TRY400 - without local variables
-            return failed(PostroomError("something went wrong inside postroom", fix="try again; the owner finds it in the log"))
+
+        async def act(given: Mapping[str, Any]) -> ToolResult:
+            call = Call(principal=principal, arguments=given, call_id=call_id, canonical=canonical)
+            return await self._verbs[name](call)
+
+        return await run(self.specs(principal), name, arguments, act)
 
     async def instructions(self, principal: Principal) -> str:
         """Whose mailbox it is, and the whole trust note, once."""

@@ -7,13 +7,9 @@ token goes on with the first that was not shown.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Mapping
 from typing import Any, Final
 
-import structlog
-
-from postroom.errors import NotFound, PostroomError
 from postroom.model.principal import Principal
 from postroom.reader.body import OMITTED, ReadMessage
 from postroom.reader.reader import Reader
@@ -23,10 +19,9 @@ from postroom.safety.fence import Fence
 from postroom.safety.redact import Redactor
 from postroom.safety.unicode import one_line
 from postroom.safety.view import address_line, findings_line
-from postroom.tools.result import ToolResult, failed
+from postroom.tools.result import ToolResult
+from postroom.tools.running import run
 from postroom.tools.schemas import ToolSpec, check_arguments
-
-log = structlog.get_logger(__name__)
 
 TRUST: Final = "untrusted_external_content"
 TAG: Final = "untrusted_email"
@@ -86,15 +81,11 @@ class ReaderTools:
         canonical: bool = False,
     ) -> ToolResult:
         """Run the tool. Never raises: what goes wrong is a result with `is_error` that says what to do."""
-        try:
-            if not self.owns(name):
-                raise NotFound(f"Unknown tool: {name[:80]!r}", code="unknown_tool", fix="list the tools there are")
-            return await self.read(principal, request_of(arguments), canonical=canonical)
-        except PostroomError as problem:
-            return failed(problem)
-        except Exception:  # noqa: BLE001 - whatever it is, a model is not shown our insides
-            log.error("tool_failed", tool=_NAME, traceback=traceback.format_exc())  # noqa: TRY400 - without local variables
-            return failed(PostroomError("something went wrong inside postroom", fix="try again; the owner finds it in the log"))
+
+        async def act(given: Mapping[str, Any]) -> ToolResult:
+            return await self.read(principal, _request(given), canonical=canonical)
+
+        return await run([EMAIL_READ] if self.owns(name) else [], name, arguments, act)
 
     async def instructions(self, principal: Principal) -> str:
         """Which accounts there are, and what mail is."""
@@ -114,7 +105,10 @@ class ReaderTools:
 
 def request_of(arguments: Mapping[str, Any]) -> ReadRequest:
     """The request in a tool's arguments, or a query string's. Raises `Invalid`."""
-    given = check_arguments(EMAIL_READ, arguments)
+    return _request(check_arguments(EMAIL_READ, arguments))
+
+
+def _request(given: Mapping[str, Any]) -> ReadRequest:
     return ReadRequest(
         account=given.get("account", ""),
         query=given.get("query", ""),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from postroom.errors import PostroomError
+from postroom.errors import NotFound, PostroomError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,3 +27,8 @@ def failed(problem: PostroomError) -> ToolResult:
     if problem.fix:
         structured["fix"] = problem.fix
     return ToolResult(text=f"Error: {told}", structured=structured, is_error=True)
+
+
+def unknown(name: str) -> NotFound:
+    """There is no such tool, for this caller at least."""
+    return NotFound(f"Unknown tool: {name[:80]!r}", code="unknown_tool", fix="list the tools there are")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from postroom.errors import NotFound
 from postroom.model.principal import Principal
-from postroom.tools.result import ToolResult, failed
+from postroom.tools.result import ToolResult, failed, unknown
 from postroom.tools.schemas import ToolSpec
 
 
@@ -66,7 +65,7 @@ class Joined:
         for each in self._sets:
             if each.owns(name):
                 return await each.call(principal, name, arguments, call_id=call_id, inbox=inbox, canonical=canonical)
-        return failed(NotFound(f"Unknown tool: {name[:80]!r}", code="unknown_tool", fix="list the tools there are"))
+        return failed(unknown(name))
 
     async def instructions(self, principal: Principal) -> str:
         """What every set says."""
