@@ -90,7 +90,7 @@ class Served:
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         """End the daemon; its exit status."""
         self.process.send_signal(how)
-        return self.process.wait(timeout=10)
+        return self.process.wait(timeout=30)
 
 
 def clean_environment() -> dict[str, str]:

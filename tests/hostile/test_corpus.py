@@ -7,11 +7,12 @@ attached mails into the text and rewrites `<meta charset>`, so 100 is not the go
 import hashlib
 import json
 import re
-import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pace import within
 from postroom.mime.parse import Parsed, parse, scan_from
 
 FLOORS = {"subject": 97.9, "from": 100.0, "text": 87.5, "html": 83.3, "names": 97.9, "bytes": 87.5}
@@ -22,9 +23,7 @@ def test_every_mail_is_read_within_a_second_and_can_be_written_as_json(cases: Pa
     assert len(mails) >= 400
     for mail in mails:
         raw = mail.read_bytes()
-        started = time.process_time()
-        parsed = parse(raw)
-        assert time.process_time() - started < 1.0, mail.name
+        parsed = within(1.0, partial(parse, raw))
         json.dumps(_strings(parsed), ensure_ascii=False).encode("utf-8")
 
 

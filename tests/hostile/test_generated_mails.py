@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pace import slowness
 from postroom.config import Config
 from postroom.mime.parse import parse
 from postroom.model.mail import NewInbox
@@ -88,11 +89,11 @@ async def test_ten_thousand_generated_mails_are_read_listed_and_unchanged():
         local = [raw for raw in made if b"postroom.localhost" not in raw]
         for raw in local:
             await office.intake.accept(Envelope(mail_from="a@b.example", rcpt_to=(INBOX,)), raw)
-        begin, taken = time.monotonic(), 1
+        taken = 1
         while taken:
-            taken = await office.ingest.step()
-            assert time.monotonic() - begin < max(1, taken)
             begin = time.monotonic()
+            taken = await office.ingest.step()
+            assert time.monotonic() - begin < max(1, taken) * slowness()
         stored: Counter[str] = Counter()
         page = PageRequest(limit=1000)
         while True:

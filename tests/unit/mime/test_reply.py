@@ -2,13 +2,13 @@
 
 import json
 import re
-import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pace import within
 from postroom.mime.reply import forward_block, new_text, quote
 
 NEW = "Thanks, that works."
@@ -151,9 +151,7 @@ def test_there_is_an_answer_wherever_there_is_text(text: str) -> None:
 )  # fmt: skip
 def test_a_mebibyte_of_anything_is_read_in_a_second(unit: str) -> None:
     text = unit * ((1 << 20) // len(unit))
-    started = time.process_time()
-    new_text(text)
-    assert time.process_time() - started < 1.0
+    within(1.0, lambda: new_text(text))
 
 
 def test_a_quote_names_who_said_it_and_when() -> None:
