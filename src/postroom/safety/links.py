@@ -18,7 +18,7 @@ _TITLE = r"(?:\s+(?:\"[^\"\n]{0,300}\"|'[^'\n]{0,300}'|\([^()\n]{0,300}\)))?"
 _TARGET = rf"\(\s*(?:<([^<>\n]{{0,2000}})>|((?:[^\s()<>]|\([^\s()<>]{{0,200}}\)){{0,2000}})){_TITLE}\s*\)"
 _INLINE = re.compile(rf"(!?)\[([^\[\]]{{0,500}})\]{_TARGET}")
 _REFERENCE = re.compile(r"!\[([^\[\]]{0,500})\](?:\s?\[[^\[\]]{0,200}\])?")
-_LEFT = re.compile(r"!(?=\[)|\](?=\()")
+_LEFT = re.compile(r"(?<!!)!++(?=\[)|\](?=\()")  # possessive: a megabyte of "!" is read once
 _DEFINITION = re.compile(r"\](?=:)")
 _LOADING = re.compile(
     r"<\s*/?\s*(?:img|image|iframe|frame|embed|object|video|audio|source|track|picture|link|svg|script|style|base|meta|form|input)\b"
@@ -39,7 +39,7 @@ def inert(text: str) -> tuple[str, int]:
     text, html = _LOADING.subn(_html, text)
     text, inline = _INLINE.subn(_inline, text)
     text, references = _REFERENCE.subn(lambda match: _removed("", match.group(1)), text)
-    text, others = _LEFT.subn(lambda match: "" if match.group() == "!" else "] ", text)
+    text, others = _LEFT.subn(lambda match: "" if match.group().startswith("!") else "] ", text)
     text = _DEFINITION.sub("] ", text)
     text, disguised = _DISGUISED.subn(lambda match: f"{match.group()} (real host: {match.group(1).lower()})", text)
     return text, html + inline + references + others + disguised

@@ -47,6 +47,7 @@ def test_no_image_is_left(name: str) -> None:
         ("[nowhere]()", "nowhere"),
         ("![cat](https://a.example/c.png)", "(image cat from a.example removed)"),
         ("![][1]", "(image removed)"),
+        ("wow!!![x", "wow[x"),
         ("[1]: https://evil.example/", "[1] : https://evil.example/"),
         (
             "https://bank.example@evil.example/",
