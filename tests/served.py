@@ -130,7 +130,7 @@ def serving(data: Path, config: str = "", *arguments: str) -> Iterator[Served]:
             served.process.stdout.close()
 
 
-def eventually(look: Callable[[], T], within_s: float = 10.0) -> T:
+def eventually(look: Callable[[], T], within_s: float = 30.0) -> T:
     """The first truthy answer of `look`, asked again until the bound."""
     end = time.monotonic() + within_s
     while True:

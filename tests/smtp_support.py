@@ -66,7 +66,7 @@ class Peer:
     async def reply(self) -> str:
         """One whole reply, its lines joined by a line feed; "" when the connection is closed."""
         lines: list[str] = []
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while line := await self._reader.readline():
                 lines.append(line.decode("utf-8").rstrip("\r\n"))
                 if line[3:4] != b"-":
@@ -95,7 +95,7 @@ class Peer:
         """All that still comes until the door closes, or breaks off."""
         data = b""
         with suppress(ConnectionResetError):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(20):
                 while chunk := await self._reader.read(4096):
                     data += chunk
         return data

@@ -36,7 +36,7 @@ async def test_an_agent_writes_the_owner_approves_and_the_mail_arrives(house: Li
     assert held.code == "held_for_approval"
     approved = await house.http.post(f"/api/outgoing/{held.approval_id}/approve", json={"digest": held.digest})
     assert approved.status_code == 200
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while not (page := await owner.inboxes.messages.list("nora@postroom.localhost")).messages:
             await house.house.store.events.wait(house.house.store.events.last_seq(), timeout_s=0.05)
     assert (page.messages[0].subject, page.messages[0].preview.strip()) == ("hi", "x")

@@ -32,7 +32,7 @@ class Listening:
         self.socket = socket
 
     def next(self) -> Any:
-        raw = json.loads(self.socket._websocket.recv(timeout=5))
+        raw = json.loads(self.socket._websocket.recv(timeout=20))
         self.socket._websocket, real = _Said(raw), self.socket._websocket
         parsed = self.socket.recv()
         self.socket._websocket = real
@@ -212,7 +212,7 @@ def test_an_agent_hears_of_its_own_inboxes_only(served: Served) -> None:
 def test_a_key_may_stand_in_the_query(served: Served, query: str) -> None:
     with connect(f"{served.url.replace('http', 'ws')}/v0?{query}={served.owner}") as socket:
         socket.send('{"type": "subscribe"}')
-        assert json.loads(socket.recv(timeout=5))["type"] == "subscribed"
+        assert json.loads(socket.recv(timeout=20))["type"] == "subscribed"
 
 
 def test_the_handshake_keeps_the_origins_rules(served: Served) -> None:

@@ -97,7 +97,7 @@ def events_of(reader: Any) -> list[Any]:
 
 
 async def accepting(store: Store) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         await store.until_accepting()
 
 
@@ -146,7 +146,7 @@ async def test_a_damaged_database_is_not_written_to_again(broken: tuple[Store, F
     with pytest.raises(StorageFailure):
         await store.write(add("refused"))
     attempts = disk.connections
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while disk.connections < attempts + 3:  # paced by the writer's own retry timer
             await asyncio.to_thread(os.sched_yield)
     assert store.accepting is False

@@ -30,7 +30,7 @@ async def test_one_connection_too_many_is_turned_away_until_another_leaves() -> 
     async with open_door(connections=2) as door, door.peer() as first:
         async with door.peer(), door.peer(greet=False) as third:
             assert await third.everything() == b""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while True:
                 async with door.peer(greet=False) as next_one:
                     if await next_one.ask(b"NOOP") == "250 2.0.0 OK":

@@ -86,7 +86,7 @@ async def test_retention_while_the_room_runs(make):
     running = asyncio.create_task(box.room.run())
     for number in range(30):
         await box.send(f"n{number}")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while live(box) > 12:
             await asyncio.sleep(0.01)
     running.cancel()
@@ -106,7 +106,7 @@ async def rung(folder: Path, command: list[str], *rings: Ring, **more: object) -
     for ring in rings:
         bell.ring(ring)
     running = asyncio.create_task(bell.run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while not bell.is_idle:
             await asyncio.sleep(0.01)
     running.cancel()
@@ -140,7 +140,7 @@ async def test_b17_a_deduplicated_send_does_not_ring(make, tmp_path: Path):
     for _ in range(3):
         await box.send("x", key="k")
     running = asyncio.create_task(box.room.run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while (await box.room.message(ALICE, 1))[1]["state"] != "notified":
             await asyncio.sleep(0.01)
     running.cancel()

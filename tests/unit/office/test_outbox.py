@@ -138,7 +138,7 @@ async def test_a_crash_between_attempt_and_result_makes_the_next_one_a_possible_
     relay.script = ["hang"]
     await office.sender.send(frozen(BOB))
     attempt = asyncio.create_task(office.outbox.step())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         await relay.entered.wait()
     attempt.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -107,7 +107,7 @@ async def make(tmp_path) -> AsyncIterator[Callable[..., Desk]]:
 
 
 async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while not holds():
             await asyncio.sleep(0.01)
 

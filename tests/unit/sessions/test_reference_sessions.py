@@ -35,7 +35,7 @@ async def arrives(house: Living, message_id: str, *, answers: str = "", text: st
 
 async def sessions(house: Living, count: int, pending: int = 0) -> list[SessionRow]:
     """The sessions, once there are so many with so much pending in all."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while True:
             rows = list(await house.house.sessions.list(SYSTEM))
             if len(rows) == count and sum(row.pending for row in rows) >= pending:
@@ -111,7 +111,7 @@ def settings() -> config.Config:
 
 
 async def until(holds) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while not holds():
             await asyncio.sleep(0.01)
 

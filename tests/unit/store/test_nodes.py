@@ -42,7 +42,7 @@ async def test_followers_of_any_node_see_every_event_once_and_in_order(shared: t
 async def test_a_node_hears_of_another_nodes_commit_without_an_event(shared: tuple[Store, Store], notes: Any) -> None:
     heard = asyncio.Event()
     await shared[1].write(lambda tx: tx.emit("settled", "x", at=1))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while shared[0].events.last_seq() == 0:
             await shared[0].events.wait(0)
     shared[0].on_others(heard.set)
@@ -50,7 +50,7 @@ async def test_a_node_hears_of_another_nodes_commit_without_an_event(shared: tup
     assert not heard.is_set()
 
     await shared[1].write(lambda tx: tx.insert(notes.ADD, name="other"))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         await heard.wait()
     assert notes.names(shared[0]) == ["own", "other"]
 
@@ -79,7 +79,7 @@ async def test_a_lost_connection_is_a_storage_failure_and_writing_goes_on_after_
         assert notes.names(store) == ["kept"]  # a reader looks again by itself
         with pytest.raises(StorageFailure, match="whether this was stored is not known"):
             await store.write(lambda tx: tx.insert(notes.ADD, name="lost"))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             await store.until_accepting()
         event = await store.write(lambda tx: tx.emit("after", "x", at=1))
         assert (notes.names(store), store.events.last_seq()) == (["kept"], event.seq)

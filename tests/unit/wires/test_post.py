@@ -54,7 +54,7 @@ async def peer(answer: bytes = OK, tls: ssl.SSLContext | None = None) -> AsyncIt
         yield one
     finally:
         server.close()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             await asyncio.gather(*one.serving, return_exceptions=True)
 
 

@@ -195,7 +195,7 @@ async def scripted(*steps: Step) -> AsyncIterator[Relay]:
         yield Relay(config.Relay(host="127.0.0.1", port=port, tls="off"), "postroom.example", patience=SHORT)
     finally:
         server.close()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             await ended.wait()
 
 
