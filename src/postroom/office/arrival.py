@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import bindparam, delete
 
 from postroom.model.event import RECEIVED
-from postroom.model.mail import Inbox
+from postroom.model.mail import Finding, Inbox
 from postroom.office import tables as t
 from postroom.office.bounces import note_report
 from postroom.office.content import Content
-from postroom.office.correspondents import note_proved
+from postroom.office.correspondents import note_heard, note_proved
 from postroom.office.desk import GET_INBOX, Place
 from postroom.office.placing import Letter, Placed, place_letter
 from postroom.office.receiving import receive_labels
@@ -60,10 +61,14 @@ def deliver(tx: Tx, store: Store, mail: Queued, content: Content) -> None:
     """One message per inbox, its event, and the queue's row gone. Nothing happens for a row already taken."""
     if tx.run(DEQUEUE, key=mail.key) == 0:
         return
-    for address in dict.fromkeys(recipient.lower() for recipient in mail.rcpt_to):
-        row = tx.one(GET_INBOX, address=address)
-        if row is not None:  # else the inbox was deleted after the mail was accepted
-            _deliver_to(tx, store, Place(row[0], inbox_noun(row)), mail, content)
+    addresses = dict.fromkeys(recipient.lower() for recipient in mail.rcpt_to)
+    rows = filter(None, (tx.one(GET_INBOX, address=address) for address in addresses))  # some may be deleted by now
+    noticed: dict[str, tuple[Finding, ...]] = {}
+    for place in [Place(row[0], inbox_noun(row)) for row in rows]:
+        pod = place.inbox.pod_id
+        if pod not in noticed:  # the second inbox of a house hears of the same first contact
+            noticed[pod] = note_heard(tx, place.inbox, content.sender_address) if mail.origin != "local" else ()
+        _deliver_to(tx, store, place, mail, dataclasses.replace(content, findings=(*noticed[pod], *content.findings)))
 
 
 def _deliver_to(tx: Tx, store: Store, place: Place, mail: Queued, content: Content) -> None:

@@ -20,9 +20,10 @@ from postroom.mime.parse import Parsed, parse, scan_from
 from postroom.mime.reply import new_text
 from postroom.mime.threading import message_ids, thread_candidates
 from postroom.model.mail import Authentication, Finding
-from postroom.safety.visible import visible_text
+from postroom.safety.visible import differs, visible_text
 
 _UNPARSEABLE: Final = "unparseable"
+_TWO_TEXTS: Final = "the plain text says much that the HTML a person would see does not"
 _BARE_HEADER: Final = re.compile(rb"(?im)^(subject|message-id):[ \t]*([^\r\n]*)")
 
 
@@ -139,13 +140,14 @@ def preview_of(text: str | None) -> str | None:
 
 
 def _text(parsed: Parsed) -> tuple[str | None, Literal["plain", "html", "none"], tuple[Finding, ...]]:
-    """The mail's text, and where it came from. HTML is read as a person would see it."""
-    if parsed.text is not None and (parsed.text.strip() or parsed.html is None):
-        return parsed.text, "plain", ()
+    """The mail's text, and where it came from. HTML is read as a person would see it, also beside plain text: a person sees the HTML."""
     if parsed.html is None:
-        return None, "none", ()
+        return parsed.text, "none" if parsed.text is None else "plain", ()
     seen = visible_text(parsed.html)
-    return seen.text, "html", tuple(seen.findings)
+    if parsed.text is None or not parsed.text.strip():
+        return seen.text, "html", seen.findings
+    told = (Finding(code="text_differs", detail=_TWO_TEXTS),) if differs(parsed.text, seen.text) else ()
+    return parsed.text, "plain", (*told, *seen.findings)
 
 
 def _sender_findings(parsed: Parsed, sender: Address | None) -> Iterable[Finding]:

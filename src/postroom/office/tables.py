@@ -251,13 +251,15 @@ outbox = Table(
     Index("ix_outbox_blob", "blob"),
 )
 
-correspondent = Table(
+correspondent = Table(  # a row at all: mail went to the address, or came from it
     "correspondent",
     metadata,
     Column("pod", Text, primary_key=True),
     Column("address", Text, primary_key=True),
+    Column("looks", Text),  # what its domain may be taken for, where the house wrote to it
     _number("wrote_at", null=True),  # when the house last wrote to it
     _number("proved_at", null=True),  # when mail from it last came with proof
+    Index("ix_correspondent_looks", "pod", "looks"),
 )
 
 list_entry = Table(

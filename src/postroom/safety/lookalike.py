@@ -1,4 +1,4 @@
-"""Domains that look like another: mixed scripts inside one label, or a known domain's skeleton.
+"""Domains that look like another: mixed scripts inside one label, or those that look like a known domain.
 
 Look-alikes are reported, never folded away: an honest Cyrillic or Greek name stays what it is.
 """
@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 
 from postroom.model.mail import Finding
 from postroom.safety.confusables import skeleton
 
 CODE = "lookalike"
+_ALIKE = (("rn", "m"), ("vv", "w"), ("0", "o"), ("1", "l"), ("i", "l"))  # in ASCII; an address's `I` is shown as `i`
 _TOGETHER = (  # scripts that honest labels mix
     {"LATIN", "HIRAGANA", "KATAKANA", "CJK"},
     {"LATIN", "HANGUL", "CJK"},
@@ -24,11 +26,20 @@ def domain_findings(domain: str, known: Iterable[str] = (), *, whose: str = "the
     shown = to_unicode(domain)
     if any(_mixes_scripts(label) for label in shown.split(".")):
         return (Finding(code=CODE, detail=f"{whose} mixes letters of several scripts"),)
-    looks = skeleton(shown)
+    seen = looks(shown)
     for other in map(to_unicode, known):
-        if other != shown and skeleton(other) == looks:
+        if other != shown and looks(other) == seen:
             return (Finding(code=CODE, detail=f"{whose} looks like a known one and is another"),)
     return ()
+
+
+@lru_cache(maxsize=4096)
+def looks(domain: str) -> str:
+    """What the domain may be taken for: two with the same answer look alike. Not for showing."""
+    seen = skeleton(to_unicode(domain))
+    for written, taken_for in _ALIKE:
+        seen = seen.replace(written, taken_for)
+    return seen
 
 
 def to_unicode(domain: str) -> str:

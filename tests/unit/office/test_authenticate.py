@@ -26,6 +26,10 @@ async def proved(raw: bytes, dns: Dns, *, mail_from: str = "ada@customer.example
     return await authenticator.authenticate(raw, read_content(raw), mail_from=mail_from, peer=peer)
 
 
+def codes(message):
+    return [finding.code for finding in message.findings]
+
+
 def verdict(content):
     found = content.authentication
     return found.spf, found.dkim, found.dmarc, found.passed
@@ -162,7 +166,7 @@ async def arrive(house, raw: bytes):
 async def test_results_are_stored_and_shown_and_a_proved_address_we_wrote_to_is_known(checked):
     await checked.inbox("scout")
     kind, message = await arrive(checked, signed(mail()))
-    assert (kind, message.authentication.passed, message.findings) == ("message.received", True, ())
+    assert (kind, message.authentication.passed, codes(message)) == ("message.received", True, ["first_contact"])
     assert "dkim=pass" in message.headers["Authentication-Results"]
     assert await checked.mail.is_authenticated(OWNER, "Ada@Customer.example") is False  # nobody wrote to her yet
     await checked.store.write(lambda tx: note_written(tx, OWNER.pod_id, ["ada@customer.example"], at=1))
@@ -173,7 +177,7 @@ async def test_results_are_stored_and_shown_and_a_proved_address_we_wrote_to_is_
 async def test_several_authors_are_a_finding_with_or_without_checks(house):
     await house.inbox("scout")
     _, message = await arrive(house, TWO_FROM)
-    assert [entry.code for entry in message.findings] == ["multiple_from"]
+    assert codes(message) == ["first_contact", "multiple_from"]
 
 
 async def test_forged_mail_is_kept_marked_and_wakes_nobody(checked):
@@ -181,7 +185,7 @@ async def test_forged_mail_is_kept_marked_and_wakes_nobody(checked):
     kind, message = await arrive(checked, mail())
     assert kind == "message.received.unauthenticated"
     assert "unauthenticated" in message.labels
-    assert [entry.code for entry in message.findings] == ["auth_fail"]
+    assert codes(message) == ["first_contact", "auth_fail"]
     assert message.authentication.failed is True
 
 
@@ -197,5 +201,5 @@ async def test_an_allow_entry_lets_the_proved_address_in_and_not_its_forger(chec
 async def test_local_mail_and_mail_in_a_house_without_checks_is_not_judged(house):
     await house.inbox("scout")
     _, message = await arrive(house, mail())
-    assert (message.authentication, message.findings) == (None, ())
+    assert (message.authentication, codes(message)) == (None, ["first_contact"])
     assert Authenticator(Config().inbound, "house.example").works is False

@@ -47,7 +47,7 @@ async def test_the_event_of_an_arrival_carries_ids_and_no_body(house: House) -> 
         "labels": ["received", "unread"],
         "size": len(raw),
         "new_participant": False,
-        "findings": [],
+        "findings": ["first_contact"],
     }
 
 
@@ -182,7 +182,7 @@ async def test_attempts_are_counted_before_reading_so_a_crash_is_one(house: Hous
             await Ingest(house.store, CrashingReader(b"")).step()
     await house.settle()
     message = await house.mail.get_message(OWNER, "ada@postroom.localhost", "<one@example.com>")
-    assert [finding.code for finding in message.findings] == ["unparseable"]
+    assert [finding.code for finding in message.findings] == ["first_contact", "unparseable"]
 
 
 async def test_a_mail_that_failed_waits_behind_fresh_ones_and_goes_alone(house: House) -> None:

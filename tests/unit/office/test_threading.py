@@ -65,7 +65,7 @@ async def test_a_stranger_in_a_thread_is_a_finding_shown_first(house: House) -> 
     await house.arrive(letter(message_id="<three@example.com>", sender="Eve <eve@evil.example>", extra=answer))
     await house.arrive(letter(message_id="<four@example.com>", sender="Eve <EVE@evil.example>", extra=answer))
     assert await codes(house, "<two@example.com>") == []
-    assert await codes(house, "<three@example.com>") == ["new_participant"]
+    assert await codes(house, "<three@example.com>") == ["new_participant", "first_contact"]
     assert await codes(house, "<four@example.com>") == []
 
 
@@ -84,7 +84,7 @@ async def test_the_same_bytes_twice_are_two_messages_the_second_marked(house: Ho
     await house.arrive(letter())
     await house.arrive(letter())
     rows = (await house.mail.list_messages(OWNER, ADA, ALL, FIRST)).items
-    assert [[finding.code for finding in row.findings] for row in rows] == [["duplicate"], []]
+    assert [[finding.code for finding in row.findings] for row in rows] == [["duplicate"], ["first_contact"]]
     assert len({row.message_id for row in rows}) == 2
 
 

@@ -88,9 +88,11 @@ CREATE TABLE correspondent (
     pod TEXT NOT NULL, 
     address TEXT NOT NULL, 
     wrote_at BIGINT, 
-    proved_at BIGINT, 
+    proved_at BIGINT, looks TEXT, 
     PRIMARY KEY (pod, address)
 );
+
+CREATE INDEX ix_correspondent_looks ON correspondent (pod, looks);
 
 CREATE TABLE cursor (
     id INTEGER NOT NULL, 
