@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from postroom import __version__
-from postroom.cli import agents, connect, data, exits, held, reader, sessions
+from postroom.cli import agents, data, exits, held, reader, sessions
+from postroom.cli.connect import commands as connect
 from postroom.cli.output import Json, say_json
 from postroom.client import data_folder
 

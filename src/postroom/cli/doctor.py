@@ -1,6 +1,7 @@
 """`postroom doctor`: is everything as it should be, and is the gate a wall or a rule for whoever asks?
 
-It needs no daemon. With one, the daemon judges the boundary for the user this command runs as.
+It needs no daemon. With one, the daemon judges the boundary for the user this command runs as, and every
+client that is connected is tried with the very command in its configuration.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from postroom import config
+from postroom.cli.connect import probe
+from postroom.cli.connect.commands import connected
 from postroom.cli.options import HTTP, serve_options
 from postroom.client import connect
 from postroom.errors import PostroomError, TransportFailure, Unauthorized
@@ -33,6 +36,7 @@ def checks(folder: Path) -> Iterator[Check]:
     yield _owner_key(folder)
     yield _config(folder)
     yield from _daemon(folder)
+    yield from _clients()
 
 
 def _folder(folder: Path) -> Check:
@@ -93,3 +97,11 @@ def _without_daemon(folder: Path) -> str:
     if not folder.exists():
         return "not known before the first start"
     return "this user cannot read the owner's key; the running daemon says whether that makes a wall"
+
+
+def _clients() -> Iterator[Check]:
+    for name, server in connected().items():
+        try:
+            yield Check(f"client {name}", "ok", probe.reached(server))
+        except TransportFailure as problem:
+            yield Check(f"client {name}", "wrong", f"{problem.message}; {problem.fix}")

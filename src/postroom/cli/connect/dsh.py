@@ -1,17 +1,18 @@
 """`postroom connect dsh`: give a profile of the DeepSeek Harness the mail of one agent, and take it away again.
 
+One row mounts the bridge plugin; its four parts (tools, identity, approval, inbound) can each be left out.
 Files of a person are edited as text, between two marks: comments and everything else stay as they are, a
 copy is kept beside, and `--remove` gives back the bytes that were there.
 """
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import os
 import re
 import shutil
-import sys
 from collections.abc import Collection
 from importlib import resources
 from pathlib import Path
@@ -20,11 +21,13 @@ from typing import Annotated, Final
 import typer
 
 from postroom.cli.options import HTTP
+from postroom.client import Client, url_of
 from postroom.client import connect as daemon
-from postroom.client import url_of
-from postroom.errors import Conflict, Invalid, NotFound, TransportFailure
+from postroom.errors import Conflict, Forbidden, Invalid, NotFound, PostroomError, TransportFailure, Unauthorized
 
-PARTS: Final = ("tools", "notices")
+PARTS: Final = ("tools", "identity", "approval", "inbound")
+_PRIVATE_ROWS: Final = ("session-log-deepseek", "plugin-package-inventory-deepseek", "session-telemetry-otel")
+_PRIVACY: Final = "# Off: the copy of each session that goes to the model's provider, the list of plugins, telemetry."
 _BEGIN, _END = "# >>> postroom: written by `postroom connect dsh`, taken out by its --remove", "# <<< postroom"
 _INSTEAD, _AFTER = " (in place of [])", " (after a line without an end)"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -36,20 +39,20 @@ def dsh(
     profile: Annotated[str, typer.Option(help="The DSH profile: web, headless, acp, …")],
     agent: Annotated[str, typer.Option(help="The agent whose mail it is; made if there is none.")] = "dsh",
     home: Annotated[Path | None, typer.Option(help="DSH's home; else DSH_HOME, else ~/.dsh.")] = None,
-    without: Annotated[list[str] | None, typer.Option(help="Leave out a part: tools or notices.")] = None,
+    without: Annotated[list[str] | None, typer.Option(help="Leave out a part: tools, identity, approval or inbound.")] = None,
     show: Annotated[bool, typer.Option("--print", help="Only print what would be written.")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Take it out again.")] = False,
 ) -> None:
-    """Give a profile of your DeepSeek Harness the tools and notices. A running harness takes it up."""
+    """Give a profile of your DeepSeek Harness an agent's mail. A running harness takes it up."""
     left_out = set(without or ())
     if unknown := left_out - set(PARTS):
         raise Invalid(f"there is no part {', '.join(sorted(unknown))}", fix=f"the parts are {', '.join(PARTS)}")
     place = (home or Path(os.environ.get("DSH_HOME") or "~/.dsh")).expanduser().absolute() / "profiles" / profile
     if not _NAME.fullmatch(agent):
         raise Invalid("an agent's name has lowercase letters, digits, . _ - only")
-    token = place / "postroom" / f"{agent}.token"
+    kept = place / "postroom" / f"{agent}.token"
     if show:
-        print(block(_url(), token, left_out), end="")
+        print(block(_url(), kept, left_out), end="")
         return
     patch = place / "cordis.patch.yml"
     if not patch.is_file():
@@ -57,10 +60,10 @@ def dsh(
     before = patch.read_bytes().decode("utf-8", "surrogateescape")
     if remove:
         _write(patch, before, taken_out(before))
-        _forget(patch, token.parent)
+        _forget(patch, kept.parent)
         return
-    after = put_in(before, block(_url(), token, left_out))
-    _keep_token(token, agent)
+    after = put_in(before, block(_url(), kept, left_out))
+    _keep_key(kept, agent)
     copy = patch.with_name(patch.name + _COPY)
     if not copy.exists():
         shutil.copy2(patch, copy)
@@ -69,25 +72,19 @@ def dsh(
 
 def block(url: str, token: Path, left_out: Collection[str] = ()) -> str:
     """The rows of the patch. JSON is YAML, so every value is quoted as JSON."""
-    program = Path(sys.executable).with_name("postroom")
-    command = str(program) if program.exists() else shutil.which("postroom") or "postroom"
-    plugin = str(resources.files("postroom") / "bridge" / "notices.mjs")
-    rows = {
-        "tools": {
-            "id": "postroom-tools",
-            "name": "@deepseek-ai/dsh-mcp-client",
-            "config": {
-                "serverName": "postroom",
-                "transport": "stdio",
-                "command": command,
-                "args": ["mcp"],
-                "env": {"POSTROOM_URL": url, "POSTROOM_TOKEN": f"file:{token}"},
-            },
+    row = {
+        "id": "postroom",
+        "name": str(resources.files("postroom") / "bridge" / "bridge.mjs"),
+        "config": {
+            "url": url,
+            "token": str(token),
+            "manifest": str(_manifest(token)),
+            "cwd": str(token.parent / "mail"),
+            "parts": [part for part in PARTS if part not in left_out],
         },
-        "notices": {"id": "postroom-notices", "name": plugin, "config": {"url": url, "token": str(token)}},
     }
-    lines = [f"- insert: [{json.dumps(row)}]" for part, row in rows.items() if part not in left_out]
-    return "\n".join([_BEGIN, *lines, _END, ""])
+    off = [f"- {{id: {name}, disabled: true}}" for name in _PRIVATE_ROWS]
+    return "\n".join([_BEGIN, _PRIVACY, *off, f"- insert: [{json.dumps(row)}]", _END, ""])
 
 
 def put_in(text: str, rows: str) -> str:
@@ -125,22 +122,28 @@ def _url() -> str:
         return f"http://{HTTP}"
 
 
-def _keep_token(path: Path, agent: str) -> None:
-    """The agent's token where only this user reads it; the agent is made if there is none."""
-    if path.exists():
-        return
-    try:
-        made = daemon().post("/api/agents", {"name": agent})
-    except Conflict:
-        raise Invalid(
-            f"there is an agent {agent} already, and its token was shown only once",
-            fix=f"take another name with --agent, or give it a new token: postroom agent rotate {agent} > {path}",
-        ) from None
+def _manifest(token: Path) -> Path:
+    return token.with_suffix(".json")
+
+
+def _keep_key(path: Path, agent: str) -> None:
+    """The plugin's own key and what it must know at its start, where only this user reads them; the agent is made if there is none."""
+    client = daemon()
+    with contextlib.suppress(Conflict):
+        made = client.post("/api/agents", {"name": agent})
+        typer.echo(f"{made['name']} reads {made['inbox_id']}", err=True)
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w", encoding="ascii") as file:
-        file.write(made["token"] + "\n")
-    typer.echo(f"{made['name']} reads {made['inbox_id']}", err=True)
+    try:
+        key = path.read_text(encoding="ascii")
+        manifest = Client(_url(), key).post("/bridge/manifest", {})
+    except (OSError, Unauthorized, Forbidden):
+        key = client.post(f"/api/agents/{agent}/bridge")["token"]
+        manifest = Client(_url(), key).post("/bridge/manifest", {})
+    for place, text in ((path, key), (_manifest(path), json.dumps(manifest))):
+        place.unlink(missing_ok=True)
+        handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
 
 
 def _write(path: Path, before: str, after: str) -> None:
@@ -157,9 +160,18 @@ def _write(path: Path, before: str, after: str) -> None:
 
 
 def _forget(patch: Path, folder: Path) -> None:
+    """Delete the keys, here and at the daemon if it runs. What an agent left in the folder of its mail sessions stays."""
     patch.with_name(patch.name + _COPY).unlink(missing_ok=True)
-    if folder.is_dir():
-        for token in folder.glob("*.token"):
-            token.unlink()
-        if not any(folder.iterdir()):
-            folder.rmdir()
+    for token in folder.glob("*.token"):
+        key_id = "_".join(token.read_text(encoding="ascii").split("_")[1:3])
+        try:
+            daemon().call("DELETE", f"/v0/api-keys/{key_id}")
+        except NotFound:
+            pass
+        except PostroomError as problem:
+            typer.echo(f"the key could not be taken back at the daemon: {problem.message}", err=True)
+        _manifest(token).unlink(missing_ok=True)
+        token.unlink()
+    for empty in (folder / "mail", folder):
+        with contextlib.suppress(OSError):
+            empty.rmdir()
