@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from postroom.cli.arguments import Parser
 from postroom.cli.exits import TRY_AGAIN
 from postroom.client import Client, connect
 from postroom.errors import Invalid
@@ -199,12 +200,12 @@ def _file(path: Path) -> dict[str, str]:
     return {"content": base64.b64encode(data).decode(), "name": path.name, "mediaType": kind}
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="postroom mailbox", description="Mail between agents.", allow_abbrev=False)
+def _parser() -> Parser:
+    parser = Parser(prog="postroom mailbox", description="Mail between agents.")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    def command(name: str, run: Callable[[argparse.Namespace], int], help_: str) -> argparse.ArgumentParser:
-        one = commands.add_parser(name, help=help_, description=help_, allow_abbrev=False)
+    def command(name: str, run: Callable[[argparse.Namespace], int], help_: str) -> Parser:
+        one = commands.add_parser(name, help=help_, description=help_)
         one.add_argument("--json", action="store_true", help="print JSON")
         one.add_argument("--as", dest="as_name", metavar="NAME", help="who you are; only the owner's key may choose")
         one.set_defaults(run=run)
@@ -215,7 +216,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_sending(command: Callable[..., argparse.ArgumentParser]) -> None:
+def _add_sending(command: Callable[..., Parser]) -> None:
     send = command("send", _send, "Send a message to a participant, or to * for everyone.")
     send.add_argument("to")
     send.add_argument("text", nargs="?", help="else, or with -, standard input")
@@ -237,7 +238,7 @@ def _add_sending(command: Callable[..., argparse.ArgumentParser]) -> None:
     react.add_argument("--remove", action="store_true")
 
 
-def _add_reading(command: Callable[..., argparse.ArgumentParser]) -> None:
+def _add_reading(command: Callable[..., Parser]) -> None:
     read = command("read", _read, "Read what is new since you acknowledged.")
     read.add_argument("--all", action="store_true", help="from the start")
     read.add_argument("--ack", action="store_true", help="acknowledge what was printed")

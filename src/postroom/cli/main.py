@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from postroom.cli.exits import ending
+from postroom.errors import Invalid
 
 # The daemon and the plumbing: modules with `main(arguments) -> exit status`.
 PLAIN = {
@@ -28,10 +29,16 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line."""
     if arguments and arguments[0] in PLAIN:
         return int(import_module(PLAIN[arguments[0]]).main(arguments[1:]))
+    from typer.exceptions import TyperException
+
     from postroom.cli.commands import app
 
-    app(args=list(arguments), prog_name="postroom")
-    return 0
+    try:
+        # Asked for JSON, wrong usage is told as JSON too; a person gets the command's own usage lines.
+        status = app(args=list(arguments), prog_name="postroom", standalone_mode="--json" not in arguments)
+    except TyperException as wrong:
+        raise Invalid(wrong.format_message(), code="usage", fix="add --help to see what the command takes") from None
+    return int(status or 0)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import resource
 from collections.abc import Sequence
 from pathlib import Path
 
+from postroom.cli.arguments import Parser
 from postroom.cli.options import HTTP, SMTP, serve_options
 from postroom.limits import HTTP_CONNECTIONS
 
@@ -33,11 +33,10 @@ def _allow_open_files(wanted: int) -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="postroom serve",
         description="Run the post room in the foreground. Prints one line on stdout when everything listens.",
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("--config", type=Path, metavar="FILE", help="else POSTROOM_CONFIG, else postroom.toml in the data folder")

@@ -6,13 +6,13 @@ nothing read: what it names waits until it is read or acknowledged. Exit 5 when 
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import time
 from collections.abc import Sequence
 from typing import Final
 
+from postroom.cli.arguments import Parser
 from postroom.cli.hook import told
 from postroom.cli.mailbox import wait_main
 from postroom.client import connect
@@ -41,10 +41,8 @@ def main(arguments: Sequence[str]) -> int:
             raise Busy("nothing waits in your mail", code="nothing_waits", fix="wait again, or with a longer --timeout")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="postroom wait", description="Wait until your email has something for you, and say what.", allow_abbrev=False
-    )
+def _parser() -> Parser:
+    parser = Parser(prog="postroom wait", description="Wait until your email has something for you, and say what.")
     parser.add_argument("--mail", action="store_true", help="your email instead of the mailbox")
     parser.add_argument("--timeout", type=float, default=3300.0, metavar="SECONDS", help="default %(default)s")
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -9,6 +9,7 @@ import pytest
 
 from postroom import errors
 from postroom.cli.exits import BY_CLASS, ending, status_of, tell
+from postroom.cli.main import run
 
 ALL = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.PostroomError)]
 MORE = {errors.TransportFailure: {"kind": "permanent"}}
@@ -103,3 +104,18 @@ def test_a_reader_that_has_had_enough_is_no_failure(monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(sys, "stdout", out)
         assert ending(raising(BrokenPipeError()), as_json=False) == 0
     os.close(read)
+
+
+@pytest.mark.parametrize(
+    ("command", "message", "fix"),
+    [
+        ("held list --nope", "No such option: --nope", "add --help to see what the command takes"),
+        ("frob", "No such command 'frob'.", "add --help to see what the command takes"),
+        ("mailbox send", "the following arguments are required: to", "see postroom mailbox send --help"),
+        ("mailbox send bob --thr x", "unrecognized arguments: --thr x", "see postroom mailbox --help"),
+        ("wait --mail --nope", "unrecognized arguments: --nope", "see postroom wait --help"),
+    ],
+)
+def test_wrong_usage_is_an_error_like_any_other(command: str, message: str, fix: str, capsys: pytest.CaptureFixture[str]):
+    assert ending(lambda: run([*command.split(), "--json"]), as_json=True) == 2
+    assert json.loads(capsys.readouterr().err) == {"code": "usage", "message": message, "fix": fix, "errors": []}
