@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol
 
 MICROS = 1_000_000
@@ -26,8 +27,14 @@ class SystemClock:
 
 def to_iso(at_us: int) -> str:
     """RFC 3339 in UTC with milliseconds and `Z`, as the AgentMail API writes it."""
-    moment = datetime.fromtimestamp(at_us // MICROS, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{at_us % MICROS // 1000:03d}Z"
+    seconds, micros = divmod(at_us, MICROS)
+    return f"{_whole(seconds)}.{micros // 1000:03d}Z"
+
+
+@lru_cache(maxsize=1024)
+def _whole(seconds: int) -> str:
+    """What many moments of one page or one second share, and costs most of the formatting."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
 
 
 def from_iso(text: str) -> int:

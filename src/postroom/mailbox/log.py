@@ -84,9 +84,9 @@ def entry_of(content: Mapping[str, Any], *, recipient: str | None, target: int |
 
 def append(tx: Tx, key: bytes, entry: Entry, thread: str | None = None) -> Link:
     """Write the entry at the end. `thread` None of a message: it begins its own."""
-    head = tx.one(_HEAD)
-    seq, previous = (1, GENESIS) if head is None else (head[0] + 1, head[2])
-    link = next_link(key, LOG_ID, seq, previous, entry.hashed)
+    last: Link = tx.shared.get(LOG_ID) or head(tx)  # what the function before us in this transaction left
+    seq = last.seq + 1
+    link = next_link(key, LOG_ID, seq, last.link, entry.hashed)
     tx.run(
         _INSERT,
         seq=seq,
@@ -103,7 +103,8 @@ def append(tx: Tx, key: bytes, entry: Entry, thread: str | None = None) -> Link:
         entry_hash=entry.hashed,
         link=link,
     )
-    return Link(seq=seq, entry_hash=entry.hashed, link=link)
+    tx.shared[LOG_ID] = end = Link(seq=seq, entry_hash=entry.hashed, link=link)
+    return end
 
 
 def head(reader: Reader) -> Link:

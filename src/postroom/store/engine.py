@@ -89,7 +89,7 @@ class Store:
         await self._writer.until_accepting()
 
     async def write(self, fn: Callable[[Tx], T]) -> T:
-        """Run `fn` in its own savepoint of the next shared commit; return its result once that is on disk.
+        """Run `fn` in the next shared commit; return its result once that is on disk.
 
         Raises what `fn` raised (nothing of it is stored), `Conflict` when a unique key is taken, and
         `StorageFailure` when the disk cannot take it.

@@ -7,8 +7,9 @@ tokens, so a search never walks what its caller may not see.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+import json
+from collections.abc import Sequence
+from typing import Any, Final
 
 from sqlalchemy import text
 
@@ -19,10 +20,12 @@ from postroom.store.transaction import Reader, Tx
 from postroom.store.tsvector import Tsvector
 
 _NEWEST: Final = (1 << 63) - 1
+_GATHERED: Final = "mailbox_search"  # where a transaction keeps the rows to add
 _VECTORS: Final = Tsvector("mailbox_search")
 _COLUMNS = "rowid, scope, text, cjk"
 _VALUES = ":id, :scope, :text, :cjk"
-_ADD = sql(text(f"INSERT INTO mailbox_search({_COLUMNS}) VALUES ({_VALUES})"))  # noqa: S608 - constants
+_ELEMENTS: Final = ", ".join(f"json_extract(value, '$[{at}]')" for at in range(4))
+_ADD = sql(text(f"INSERT INTO mailbox_search({_COLUMNS}) SELECT {_ELEMENTS} FROM json_each(:rows)"))  # noqa: S608 - constants
 _TAKE_OUT = sql(text(f"INSERT INTO mailbox_search(mailbox_search, {_COLUMNS}) VALUES ('delete', {_VALUES})"))  # noqa: S608 - constants
 _FIND = sql(
     text(
@@ -40,7 +43,7 @@ class LogSearch:
         if tx.engine == "postgresql":
             _VECTORS.put(tx, doc_id, row["scope"].split(), [("D", split(row["text"])), ("D", split(row["cjk"]))])
         else:
-            tx.at_end(_later(_ADD, doc_id, row))
+            _gathered(tx).append((doc_id, *row.values()))
 
     def remove(self, tx: Tx, doc_id: int, words: str, readers: Sequence[str]) -> None:
         """Take it out; `words` and `readers` as they went in."""
@@ -48,7 +51,8 @@ class LogSearch:
             _VECTORS.remove(tx, doc_id)
         else:
             row = _columns(words, readers)
-            tx.at_end(_later(_TAKE_OUT, doc_id, row))
+            tx.shared.pop(_GATHERED, None)  # what is added from now on comes after this
+            tx.at_end(lambda end: _run(end, _TAKE_OUT, id=doc_id, **row))
 
     def find(
         self, reader: Reader, query: str, *, readers: Sequence[str] | None, limit: int, before: int | None = None
@@ -68,11 +72,17 @@ class LogSearch:
         return [row[0] for row in rows]
 
 
-def _later(stmt: Statement, doc_id: int, row: Mapping[str, str]) -> Callable[[Tx], None]:
-    def write(tx: Tx) -> None:
-        tx.run(stmt, id=doc_id, **row)
+def _gathered(tx: Tx) -> list[tuple[Any, ...]]:
+    """Rows that this transaction will add in one statement at its end."""
+    rows: list[tuple[Any, ...]] | None = tx.shared.get(_GATHERED)
+    if rows is None:
+        added = tx.shared[_GATHERED] = rows = []
+        tx.at_end(lambda end: _run(end, _ADD, rows=json.dumps(added)))
+    return rows
 
-    return write
+
+def _run(tx: Tx, stmt: Statement, **params: Any) -> None:
+    tx.run(stmt, **params)
 
 
 def _columns(words: str, readers: Sequence[str]) -> dict[str, str]:

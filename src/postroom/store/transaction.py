@@ -56,10 +56,12 @@ class Reader:
 class Tx(Reader):
     """One room's part of a shared commit: all of it is stored, or none."""
 
-    __slots__ = ("callbacks", "events", "last")
+    __slots__ = ("callbacks", "events", "last", "shared")
 
-    def __init__(self, connection: Connection, dialect: Dialect) -> None:
+    def __init__(self, connection: Connection, dialect: Dialect, shared: dict[str, Any]) -> None:
+        """`shared` is passed from function to function of one transaction, as long as none has failed."""
         super().__init__(connection, dialect)
+        self.shared = shared
         self.events: list[Event] = []
         self.callbacks: list[Callable[[], None]] = []
         self.last: list[Callable[[Tx], None]] = []
@@ -125,9 +127,9 @@ class Tx(Reader):
         self.callbacks.append(fn)
 
     def at_end(self, fn: Callable[[Tx], None]) -> None:
-        """Call `fn` at the end of the shared commit, outside this function's savepoint.
+        """Call `fn` at the end of the shared commit, outside any savepoint.
 
-        For an index that writes out what it gathered at every savepoint (FTS5): among many functions that
-        costs five times the work itself. When `fn` fails, this function fails with it.
+        For an index: written once per commit it costs a fraction, and FTS5 writes out what it gathered at
+        every savepoint. When `fn` fails, this function fails with it.
         """
         self.last.append(fn)

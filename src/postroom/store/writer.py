@@ -1,11 +1,14 @@
 """The one writer: a thread that puts queued functions into shared commits, and what it does when the disk refuses.
 
-Every function runs in its own savepoint inside one transaction; whoever waits hears of it after
-COMMIT only. While one commit is syncing, the next batch gathers, so many writers share one fsync
-and a lone one waits for nothing but its own.
+Functions share a transaction; whoever waits hears of it after COMMIT only. While one commit is
+syncing, the next batch gathers, so many writers share one fsync and a lone one waits for nothing but
+its own.
 
-A failing function takes back its own savepoint and nobody else's. When the engine has thrown the
-whole transaction away, each function is run again alone. When the disk is full or failing, everybody
+A failing function takes back its own part and nobody else's. Most batches have none, so a batch runs
+plainly first; when a function fails, the transaction is rolled back and the batch runs again with each
+function in a savepoint of its own (two statements more for every function, and each statement is a
+turn of the interpreter's lock). When the engine has thrown the whole transaction away, each function
+is run again alone. When the disk is full or failing, everybody
 in the batch is told so, the connection is closed (an fsync is never tried twice on one: its second
 success can be a lie), and nothing is accepted until a new connection has written a probe and found
 the database sound.
@@ -61,6 +64,14 @@ class Job:
 
 class Lost(Exception):
     """The engine threw the whole transaction away."""
+
+
+class Failed(Exception):
+    """A function raised `problem`."""
+
+    def __init__(self, problem: BaseException) -> None:
+        super().__init__(problem)
+        self.problem = problem
 
 
 class Writer:
@@ -183,16 +194,28 @@ class Writer:
             self._transaction(jobs)
 
     def _transaction(self, jobs: Sequence[Job]) -> None:
-        connection = self._connection
-        connection.execute(self._dialect.begin_write)
+        try:
+            self._together(jobs, self._run_plainly)
+        except Failed as failed:
+            self._roll_back()
+            if len(jobs) == 1:
+                jobs[0].problem = _as_ours(failed.problem, self._dialect.fault(failed.problem))
+                return
+            for job in jobs:
+                job.forget()
+            self._together(jobs, self._run_apart)
+
+    def _together(self, jobs: Sequence[Job], run: Callable[[Job, dict[str, Any]], None]) -> None:
+        self._connection.execute(self._dialect.begin_write)
+        shared: dict[str, Any] = {}
         for job in jobs:
-            self._run(job)
+            run(job, shared)
         self._finish([fn for job in jobs for fn in job.last])
-        connection.execute(self._dialect.commit_write)
+        self._connection.execute(self._dialect.commit_write)
 
     def _finish(self, last: Sequence[Callable[[Tx], None]]) -> None:
         """What the functions put off to the end of the transaction, outside their savepoints."""
-        tx = Tx(self._connection, self._dialect)
+        tx = Tx(self._connection, self._dialect, {})
         try:
             for fn in last:
                 fn(tx)
@@ -202,22 +225,27 @@ class Writer:
             self._roll_back()
             raise Lost from problem  # whose it was shows when each runs alone
 
-    def _run(self, job: Job) -> None:
-        connection = self._connection
-        connection.execute("SAVEPOINT job")
-        tx = Tx(connection, self._dialect)
+    def _run_plainly(self, job: Job, shared: dict[str, Any]) -> None:
+        tx = Tx(self._connection, self._dialect, shared)
         try:
             job.result = job.fn(tx)
         except BaseException as problem:  # it belongs to the caller, whatever it is
-            fault = self._dialect.fault(problem)
-            if fault is Fault.STORAGE:
+            if self._dialect.fault(problem) is Fault.STORAGE:
                 raise
-            if not self._dialect.in_transaction(connection):
+            if not self._dialect.in_transaction(self._connection):
                 raise Lost from problem
+            raise Failed(problem) from problem
+        job.events, job.callbacks, job.last = tx.events, tx.callbacks, tx.last
+
+    def _run_apart(self, job: Job, shared: dict[str, Any]) -> None:
+        """In a savepoint. What earlier functions shared may have been taken back with them, so nothing is passed on."""
+        connection = self._connection
+        connection.execute("SAVEPOINT job")
+        try:
+            self._run_plainly(job, {})
+        except Failed as failed:
             connection.execute("ROLLBACK TO job")
-            job.problem = _as_ours(problem, fault)
-        else:
-            job.events, job.callbacks, job.last = tx.events, tx.callbacks, tx.last
+            job.problem = _as_ours(failed.problem, self._dialect.fault(failed.problem))
         connection.execute("RELEASE job")
 
     def _stop(self, jobs: Sequence[Job], problem: Exception) -> None:
@@ -255,7 +283,7 @@ class Writer:
     def _probe(self) -> None:
         now = time.time_ns() // 1000
         self._connection.execute(self._dialect.begin_write)
-        tx = Tx(self._connection, self._dialect)
+        tx = Tx(self._connection, self._dialect, {})
         tx.insert(_PROBE, at=now)
         tx.run(_CLEAN)
         self._connection.execute("COMMIT")

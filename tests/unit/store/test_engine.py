@@ -62,12 +62,39 @@ async def test_a_failing_function_takes_back_its_own_part_of_a_shared_commit_onl
         lambda tx: tx.insert(notes.ADD, name="after"),
     )
 
-    assert results[0] == 1
+    assert results[0] == await store.read(lambda reader: reader.scalar(notes.ID, name="before"))
     assert isinstance(results[1], ValueError)
     assert isinstance(results[2], Conflict)
     assert results[3] > results[0]
     assert notes.names(store) == ["before", "after"]
     assert store.events.last_seq() == 0
+
+
+async def test_what_functions_of_a_commit_share_is_forgotten_when_one_of_them_fails(store: Store, notes: Any) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def shares(name: str) -> Any:
+        def fn(tx: Any) -> int:
+            shared: dict[str, int] = tx.shared
+            seen.append(dict(shared))
+            shared[name] = tx.insert(notes.ADD, name=name)
+            return len(shared)
+
+        return fn
+
+    def fails(tx: Any) -> None:
+        shares("lost")(tx)
+        raise ValueError("mine")
+
+    assert await together(store, shares("a"), shares("b"), shares("c")) == [1, 2, 3]
+    assert [sorted(each) for each in seen] == [[], ["a"], ["a", "b"]]
+
+    seen.clear()
+    results = await together(store, shares("d"), fails, shares("e"))
+
+    assert [results[0], results[2]] == [1, 1]  # run again, each apart
+    assert [sorted(each) for each in seen] == [[], ["d"], [], [], []]
+    assert notes.names(store) == ["a", "b", "c", "d", "e"]
 
 
 async def test_whatever_a_function_raises_its_neighbours_are_answered(store: Store, notes: Any) -> None:

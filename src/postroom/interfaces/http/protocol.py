@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, cast
 from urllib.parse import urlsplit
 
 import msgspec
@@ -57,6 +57,39 @@ class Peer:
         return peer_uid(client, (server[0], server[1] or 0) if server else None)
 
 
+class Gathered:
+    """A transport on which an answer's head waits for the first piece of its body, so that both are one packet.
+
+    The server writes them one after the other, and every write is a call into the kernel that wakes the client.
+    A head nothing follows goes out in the loop's next round.
+    """
+
+    def __init__(self, plain: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self.plain = plain
+        self._loop = loop
+        self._held = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.plain, name)
+
+    def write(self, data: bytes) -> None:
+        if self._held or not data:
+            held, self._held = self._held, b""
+            self.plain.write(held + data)
+        else:
+            self._held = data
+            self._loop.call_soon(self._flush)
+
+    def close(self) -> None:
+        self._flush()
+        self.plain.close()
+
+    def _flush(self) -> None:
+        held, self._held = self._held, b""
+        if held:
+            self.plain.write(held)
+
+
 class BoundedProtocol(HttpToolsProtocol):
     """One connection. `bounds` is set on a subclass per server."""
 
@@ -74,7 +107,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refusal: errors.PostroomError | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the base class
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", Gathered(transport, self.loop)))
         self.app_state = {**self.app_state, "peer": Peer(self.client, self.server)}
         self.deadline = self.loop.time() + self.bounds.header_s
         if len(self.connections) > self.bounds.connections:
@@ -123,6 +156,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         self.deadline = None
+        self.transport = cast("Gathered", self.transport).plain
         super().handle_websocket_upgrade()
 
     def send_400_response(self, msg: str) -> None:
