@@ -109,6 +109,19 @@ class Access:
         await self._store.write(rotate)
         return text
 
+    async def add_bridge(self, principal: Principal, name: str) -> str:
+        """A key of the agent for the plugin in a person's harness; the agent's other keys go on working."""
+        require_owner(principal, "connect harnesses")
+        text, token = new_token()
+        now = self._store.clock.now_us()
+
+        def add(tx: Tx) -> None:
+            agent_id = _named(tx, principal.pod_id, name).agent_id
+            _add_key(tx, token, pod=principal.pod_id, name=name, agent_id=agent_id, now=now, kind=queries.BRIDGE)
+
+        await self._store.write(add)
+        return text
+
     async def remove(self, principal: Principal, name: str) -> AgentInfo:
         """Take the agent away with its tokens. Its inboxes and their mail stay, the owner's to read."""
         require_owner(principal, "remove agents")
@@ -259,13 +272,23 @@ def _enter_agent(tx: Tx, pod: str, name: str, profile: str, *, now: int) -> str:
     return agent_id
 
 
-def _add_key(tx: Tx, token: Token, *, pod: str, name: str, agent_id: str | None, now: int, session_id: str | None = None) -> None:
+def _add_key(
+    tx: Tx,
+    token: Token,
+    *,
+    pod: str,
+    name: str,
+    agent_id: str | None,
+    now: int,
+    session_id: str | None = None,
+    kind: str | None = None,
+) -> None:
     tx.insert(
         queries.ADD_KEY,
         pod=pod,
         key_id=token.key_id,
         secret_hash=token.secret_hash,
-        kind=(Kind.AGENT if agent_id else Kind.OWNER).value,
+        kind=kind or (Kind.AGENT if agent_id else Kind.OWNER).value,
         agent_id=agent_id,
         session_id=session_id,
         name=name,

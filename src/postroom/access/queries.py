@@ -34,6 +34,7 @@ class AgentInfo:
     pod_id: str
 
 
+BRIDGE = "bridge"  # as a key's kind: an agent's key, kept by the plugin in a person's harness
 _NEW_KEY = ("pod", "key_id", "secret_hash", "kind", "agent_id", "session_id", "name", "created_at", "expires_at")
 _AGENT = (agent.c.agent_id, agent.c.name, agent.c.profile, agent.c.created_at, agent.c.pod)
 _PRESENT = agent.c.removed_at.is_(None)
@@ -117,10 +118,10 @@ def find_credential(reader: Reader, key_id: str) -> Credential | None:
     if row is None:
         return None
     secret_hash, expires_at, revoked_at, kind, pod, agent_id, _, session_id, inbox_scope, name, profile = row
-    if kind == Kind.AGENT.value and name is None:
+    if kind != Kind.OWNER.value and name is None:
         return None
     principal = Principal(
-        kind=Kind(kind),
+        kind=Kind.AGENT if kind == BRIDGE else Kind(kind),
         pod_id=pod,
         agent_id=agent_id,
         name=name,
@@ -128,6 +129,7 @@ def find_credential(reader: Reader, key_id: str) -> Credential | None:
         profile=profile or "correspondent",
         session_id=session_id,
         inbox_scope=inbox_scope,
+        bridge=kind == BRIDGE,
     )
     return Credential(secret_hash=bytes(secret_hash), expires_at=expires_at, revoked_at=revoked_at, principal=principal)
 

@@ -28,7 +28,7 @@ api_key = Table(
     Column("pod", Text, nullable=False),
     Column("key_id", Text, nullable=False, unique=True),
     Column("secret_hash", LargeBinary, nullable=False),  # SHA-256; the secret has 192 random bits, so no salt is needed
-    Column("kind", Text, nullable=False),  # owner | agent
+    Column("kind", Text, nullable=False),  # owner | agent | bridge
     Column("agent_id", Text),
     Column("session_id", Text),
     Column("inbox_scope", Text),

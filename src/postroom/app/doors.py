@@ -9,9 +9,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from postroom.app.house import House, boundary_of
 from postroom.app.lazy import Lazy
 from postroom.app.waiting import Everything
+from postroom.gate.dialog import Dialog
 from postroom.interfaces.a2a.app import A2ADoor
 from postroom.interfaces.a2a.cards import CardDoor, agent_card, legacy_card
 from postroom.interfaces.api.app import api_app
+from postroom.interfaces.bridge.app import BridgeDoor
 from postroom.interfaces.http.compose import build
 from postroom.interfaces.http.download import Downloads
 from postroom.interfaces.http.hosts import Names
@@ -26,7 +28,9 @@ from postroom.mailbox.notices import Notices
 from postroom.model.principal import Principal
 from postroom.tools.email import EmailTools
 from postroom.tools.mailbox import MailboxTools
+from postroom.tools.mailbox_commands import MailboxCommands
 from postroom.tools.reader import ReaderTools
+from postroom.tools.toolset import Joined
 
 
 def email_tools(house: House) -> EmailTools:
@@ -50,11 +54,12 @@ def http_app(house: House, listener: Listener, mcp: McpDoor, socket: Lazy) -> AS
     """The application of the whole origin."""
     mail, gate = house.mail, house.gate
     v0 = Lazy(lambda: email_api(house))
+    sessions = Everything(house.sessions, Notices(house.mailbox))
     api = api_app(
         access=house.access,
         mail=mail,
         gate=gate,
-        sessions=Everything(house.sessions, Notices(house.mailbox)),
+        sessions=sessions,
         accepting=lambda: house.store.accepting,
         boundary=lambda principal: boundary_of(house.folder, principal),
         reading=reader_tools(house),
@@ -68,6 +73,7 @@ def http_app(house: House, listener: Listener, mcp: McpDoor, socket: Lazy) -> AS
             "api": api,
             "mailbox": mailbox_app(house.mailbox, *log_routes(house.mailbox)),
             "a2a": A2ADoor(house.mailbox),
+            "bridge": bridge_door(house, sessions),
             "dl": Downloads(house.signer, mail),
         },
         accepting=lambda: house.store.accepting,
@@ -95,6 +101,26 @@ def health_door(house: House, streams: StreamDoor) -> HealthDoor:
         accepting=lambda: house.store.accepting,
         streams=lambda: streams.open,
         authenticate=authenticate,
+    )
+
+
+def bridge_door(house: House, sessions: Everything) -> BridgeDoor:
+    """`/bridge`: harnesses that people run and connect."""
+    dialog = Dialog(
+        house.store,
+        house.gate,
+        mode=house.config.gate.harness_approvals,
+        boundary=lambda principal: boundary_of(house.folder, principal),
+    )
+    email = email_tools(house)
+    return BridgeDoor(
+        host=house.bridge,
+        sessions=sessions,
+        tools=Joined([email, MailboxTools(house.mailbox), reader_tools(house)]),
+        email=email,
+        dialog=dialog,
+        commands=MailboxCommands(house.mailbox),
+        prefix=house.config.sessions.prefix,
     )
 
 

@@ -38,6 +38,7 @@ from postroom.office.mail import OfficeMail
 from postroom.office.office import Office
 from postroom.reader.reader import Reader
 from postroom.safety.redact import Redactor
+from postroom.sessions.hosts.bridge import BridgeHost
 from postroom.sessions.hosts.command import CommandHost
 from postroom.sessions.room import Sessions
 from postroom.store.engine import Store
@@ -71,6 +72,7 @@ class House:
         gate: Gate,
         mail: OfficeMail,
         sessions: Sessions,
+        bridge: BridgeHost,
         mailbox: Mailbox,
         reader: Reader,
         signer: DownloadSigner,
@@ -85,6 +87,7 @@ class House:
         self.gate = gate
         self.mail = mail
         self.sessions = sessions
+        self.bridge = bridge
         self.mailbox = mailbox
         self.reader = reader
         self.signer = signer
@@ -129,6 +132,7 @@ class House:
             read_log=read_log,
             checkpoints=Checkpoints(store, clock, folder / FILE, await access.house_secret(CHECKPOINT_SECRET)),
         )
+        bridge = BridgeHost(config.sessions)
         sessions = Sessions(
             store,
             mail,
@@ -136,6 +140,7 @@ class House:
             redactor=redactor,
             directory=access.principal_of,
             hosts=session_hosts(folder, config, access, address),
+            visitor=bridge,
         )
         reader = Reader(
             config.reader,
@@ -155,6 +160,7 @@ class House:
             gate=gate,
             mail=mail,
             sessions=sessions,
+            bridge=bridge,
             mailbox=await mailbox_of(folder, store, access, config, redactor),
             reader=reader,
             signer=DownloadSigner(await access.house_secret(SECRET), clock),

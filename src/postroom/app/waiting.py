@@ -26,6 +26,14 @@ class Everything:
         """What is pending for one."""
         return await self._sessions.pending(principal, session_id, ack)
 
+    async def acknowledge(self, principal: Principal, session_id: str, seq: int, /) -> None:
+        """A turn of one took what it was offered."""
+        await self._sessions.acknowledge(principal, session_id, seq)
+
+    async def visited(self, agent_id: str, /) -> None:
+        """A person's harness came, or went."""
+        await self._sessions.visited(agent_id)
+
     async def wake(self, principal: Principal, session_id: str, /) -> bool:
         """Start one's turn."""
         return await self._sessions.wake(principal, session_id)

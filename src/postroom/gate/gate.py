@@ -125,6 +125,15 @@ class Gate:
             why = "; ".join(decision.reasons)
             raise Refused(f"{', '.join(decision.refused)}: {why}", details={"addresses": list(decision.refused)})
 
+    async def would_hold(self, principal: Principal, request: SendRequest) -> bool:
+        """Whether submitting this now would leave it waiting for a person."""
+        outbound = await self._resolve(principal, request)
+        return (await self._judge.decide(principal, outbound)).outcome == "hold"
+
+    def standing(self, principal: Principal, outgoing_id: str) -> Submission:
+        """What a mail has come to by now. Raises `NotFound`."""
+        return _submission(self._visible(principal, outgoing_id))
+
     async def list(self, principal: Principal, *, states: Sequence[State] = (), page: PageRequest) -> Page[Outgoing]:
         """What wanted to leave, newest first: all of it for the owner, an agent's own for the agent."""
         size = page.size()
@@ -211,8 +220,11 @@ class Gate:
         """Expire what nobody answered and hand over again what is not with the sender; `run` does it regularly."""
         await self._follow.sweep()
 
+    async def _resolve(self, principal: Principal, request: SendRequest) -> Outbound:
+        return await freeze.resolve(self._mail, principal, request, redact=lambda text: self._redactor.redact(text)[0])
+
     async def _freeze(self, principal: Principal, request: SendRequest, *, key: str | None, asked: str) -> tuple[Row, _Blobs]:
-        outbound = await freeze.resolve(self._mail, principal, request, redact=lambda text: self._redactor.redact(text)[0])
+        outbound = await self._resolve(principal, request)
         now = self._clock.now_us()
         submitted = request.raw if request.kind is SendKind.SUBMISSION else None
         fixed = freeze.fix(outbound, binds=self._sender.binds, at_us=now, submitted=submitted)

@@ -29,7 +29,8 @@ class Principal:
 
     `session_id` is set when the credential was issued to one session; `profile` is the agent's.
     `inbox_scope` narrows a key to one inbox (AgentMail's inbox-scoped keys). `peer_uid` is the
-    operating-system user at the other end of a loopback socket, where that is known.
+    operating-system user at the other end of a loopback socket, where that is known. `bridge` is true
+    for the key of the plugin in a person's harness: an agent's in all but that it may report the person's click.
     """
 
     kind: Kind
@@ -41,6 +42,7 @@ class Principal:
     session_id: str | None = None
     inbox_scope: str | None = None
     peer_uid: int | None = None
+    bridge: bool = False
 
     @property
     def is_owner(self) -> bool:

@@ -69,7 +69,8 @@ class Waiting:
 class Delivery:
     """Everything a host needs to hand notices to one session. `seed` is set when the session is fresh.
 
-    `rebuild` makes a seed anew, for a host that finds the session's own memory gone.
+    `rebuild` makes a seed anew, for a host that finds the session's own memory gone. `title` names the thread
+    for a person, cleaned.
     """
 
     session_id: str
@@ -81,6 +82,7 @@ class Delivery:
     wake: bool
     seed: str | None = None
     rebuild: Callable[[], Awaitable[str | None]] | None = None
+    title: str = ""
 
 
 class SessionHost(Protocol):
@@ -93,3 +95,11 @@ class SessionHost(Protocol):
     async def liveness(self, session_id: str) -> Liveness: ...
 
     async def close(self) -> None: ...
+
+
+class Visitor(SessionHost, Protocol):
+    """A host that comes by itself: a harness a person runs. It can be told without being woken (`Delivery.wake` false)."""
+
+    def serves(self, agent_id: str) -> bool:
+        """Whether a harness is there for this agent now."""
+        ...

@@ -2,7 +2,7 @@
 
 Waking is off by default; then pending waits and says so, unless the agent asked to be reminded. A
 delivery nobody took is offered again after 5 s, 30 s and 5 min, then it waits for new mail or a
-person. Wakes are capped per inbox and hour.
+person. Wakes are capped per inbox and hour. A harness that came by itself is told without a wake, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from postroom.config import Config
 from postroom.errors import StorageFailure
 from postroom.model import event as kinds
 from postroom.model.principal import Principal
-from postroom.model.session import Delivery, Notice, SessionHost
+from postroom.model.session import Delivery, Notice, SessionHost, Visitor
 from postroom.sessions.notices import FAILURES
 from postroom.sessions.pending import Pending
 from postroom.sessions.rows import Row, Rows
@@ -31,6 +31,7 @@ RETRIES_S = (5, 30, 300)
 HOUR_US = 3600 * MICROS
 log = structlog.get_logger("postroom.sessions")
 
+VISITOR = "bridge"  # the name sessions in a person's own harness go by
 Directory: TypeAlias = Callable[[str], Awaitable[Principal | None]]
 
 
@@ -45,6 +46,7 @@ class Dispatcher:
         config: Config,
         *,
         hosts: Mapping[str, SessionHost],
+        visitor: Visitor | None,
         directory: Directory,
         taken: Callable[[Sequence[Notice]], None],
     ) -> None:
@@ -54,6 +56,7 @@ class Dispatcher:
         self._pending = pending
         self._config = config
         self._hosts = hosts
+        self._visitor = visitor
         self._directory = directory
         self._taken = taken
         self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
@@ -65,9 +68,12 @@ class Dispatcher:
         self._changed.set()
 
     def host_of(self, agent: Principal) -> str:
-        """The configured host of an agent; "" when the agent pulls."""
+        """The configured host of an agent, else the harness that is there for it; "" when the agent pulls."""
         settings = self._config.agents.get(agent.name or "")
-        return settings.host if settings else ""
+        if settings is not None and settings.host:
+            return settings.host
+        visited = self._visitor is not None and agent.agent_id is not None and self._visitor.serves(agent.agent_id)
+        return VISITOR if visited else ""
 
     async def drives(self, agent_id: str) -> bool:
         """Whether postroom runs this agent's sessions; else they are pulled."""
@@ -99,6 +105,11 @@ class Dispatcher:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def visited(self, agent_id: str) -> None:
+        """A harness came for this agent, or went: look again at what is pending."""
+        await self._rows.reschedule({agent_id: await self.drives(agent_id)})
+        self.poke()
+
     async def wake(self, row: Row) -> bool:
         """A person wakes this session now, whatever the settings. False when its agent has no host to drive."""
         agent = await self._directory(row.agent_id)
@@ -120,6 +131,8 @@ class Dispatcher:
             if not reason:
                 self._woken[row.inbox_id].append(now)
                 self._start(row, agent)
+            elif self.host_of(agent) == VISITOR:
+                self._start(row, agent, asleep=(reason, again_at))
             elif row.waiting != reason:
                 await self._rows.waits(row, attempts=row.attempts, next_at=again_at, reason=reason)
         return None if next_at is None or next_at >= NEVER else max(0.01, (next_at - now) / MICROS)
@@ -149,10 +162,11 @@ class Dispatcher:
             return "a report of a failure waits for the next turn"
         return ""
 
-    def _start(self, row: Row, agent: Principal) -> None:
+    def _start(self, row: Row, agent: Principal, asleep: tuple[str, int] | None = None) -> None:
+        """`asleep`: it is told without a turn; why, and when to look again."""
         if row.key in self._running:
             return
-        task = asyncio.create_task(self._attempt(row, agent))
+        task = asyncio.create_task(self._attempt(row, agent, asleep))
         self._running[row.key] = task
         task.add_done_callback(lambda _: self._finished(row))
 
@@ -160,17 +174,17 @@ class Dispatcher:
         del self._running[row.key]
         self.poke()
 
-    async def _attempt(self, row: Row, agent: Principal) -> None:
+    async def _attempt(self, row: Row, agent: Principal, asleep: tuple[str, int] | None) -> None:
         """One delivery. What goes wrong in a host counts as not taken; a failing disk is waited for."""
         try:
-            await self._deliver(row, agent)
+            await self._deliver(row, agent, asleep)
         except StorageFailure:
             await self._store.until_accepting()
         except Exception:  # a host is foreign code: whatever it raises, nothing was taken and the notices are offered again
             log.exception("delivery_failed", session_id=row.session_id)
             await self._try_later(row)
 
-    async def _deliver(self, row: Row, agent: Principal) -> None:
+    async def _deliver(self, row: Row, agent: Principal, asleep: tuple[str, int] | None) -> None:
         notices, seed = await self._pending.collect(row, agent)
         if not notices:
             await self._rows.taken(row, row.newest)
@@ -183,15 +197,19 @@ class Dispatcher:
             agent=agent.name or "",
             agent_id=row.agent_id,
             notices=notices,
-            wake=True,
+            wake=asleep is None,
             seed=seed,
             rebuild=lambda: self._pending.seed(row, agent, notices),
+            title=await self._pending.title(row, agent, notices),
         )
         if await self._hosts[self.host_of(agent)].deliver(delivery):
             await self._rows.taken(row, notices[-1].seq)
             self._taken(notices)
-            return
-        await self._try_later(row)
+        elif asleep is not None:
+            reason, again_at = asleep
+            await self._rows.waits(row, attempts=row.attempts, next_at=again_at, reason=reason)
+        else:
+            await self._try_later(row)
 
     async def _try_later(self, row: Row) -> None:
         now = self._store.clock.now_us()

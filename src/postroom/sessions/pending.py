@@ -40,3 +40,8 @@ class Pending:
             return None
         new = [notice.message_id for notice in notices if notice.message_id is not None]
         return await self._notices.seed(agent, row.inbox_id, row.thread_id, new)
+
+    async def title(self, row: Row, agent: Principal, notices: Sequence[Notice]) -> str:
+        """What a person reads in a list of sessions: subject and sender of the first mail, cleaned; "" without a mail."""
+        first = next((notice.message_id for notice in notices if notice.message_id is not None), None)
+        return await self._notices.title(agent, row.inbox_id, first) if first is not None else ""

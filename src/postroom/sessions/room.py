@@ -13,9 +13,9 @@ from postroom.model import event as kinds
 from postroom.model.event import Event
 from postroom.model.ports import Mail
 from postroom.model.principal import Principal, require_owner
-from postroom.model.session import Notice, SessionHost, SessionRow, Waiting
+from postroom.model.session import Notice, SessionHost, SessionRow, Visitor, Waiting
 from postroom.safety.redact import Redactor
-from postroom.sessions.dispatch import Directory, Dispatcher
+from postroom.sessions.dispatch import VISITOR, Directory, Dispatcher
 from postroom.sessions.followups import Followups
 from postroom.sessions.notices import Notices
 from postroom.sessions.pending import Pending
@@ -41,16 +41,25 @@ class Sessions:
         redactor: Redactor,
         directory: Directory,
         hosts: Mapping[str, SessionHost],
+        visitor: Visitor | None = None,
     ) -> None:
+        """`visitor` stands for the harnesses that people run and connect."""
         self._store = store
         self._config = config
         self._directory = directory
-        self._hosts = hosts
+        self._hosts = hosts if visitor is None else {**hosts, VISITOR: visitor}
         self._rows = Rows(store)
         notices = Notices(mail, redactor, max_body_chars=config.view.max_body_chars)
         self._pending = Pending(store, notices)
         self._dispatcher = Dispatcher(
-            store, self._rows, self._pending, config, hosts=hosts, directory=directory, taken=self._was_taken
+            store,
+            self._rows,
+            self._pending,
+            config,
+            hosts=self._hosts,
+            visitor=visitor,
+            directory=directory,
+            taken=self._was_taken,
         )
         self._doorbell = Doorbell(mail, self._rows, self._pending)
         self._moved = asyncio.Event()  # set, and replaced, when sessions were told something
@@ -68,13 +77,9 @@ class Sessions:
 
         Raises `NotFound` for a session the caller may not see.
         """
-        row = self._find(principal, session_id)
         if ack is not None:
-            upto = min(ack, row.offered)
-            events = [event for event in await self._pending.events(row) if event.seq <= upto]
-            await self._rows.taken(row, upto)
-            self._was_taken(events)
-            row = self._find(principal, session_id)
+            await self.acknowledge(principal, session_id, ack)
+        row = self._find(principal, session_id)
         agent = await self._directory(row.agent_id)
         if agent is None:
             raise NotFound("this session's agent has been removed")
@@ -82,6 +87,18 @@ class Sessions:
         if notices and principal.agent_id is not None:
             await self._rows.offered(row, notices[-1].seq)
         return notices
+
+    async def acknowledge(self, principal: Principal, session_id: str, seq: int) -> None:
+        """A turn took what was offered up to `seq`. Raises `NotFound`."""
+        row = self._find(principal, session_id)
+        upto = min(seq, row.offered)
+        events = [event for event in await self._pending.events(row) if event.seq <= upto]
+        await self._rows.taken(row, upto)
+        self._was_taken(events)
+
+    async def visited(self, agent_id: str) -> None:
+        """A person's harness came for this agent, or went."""
+        await self._dispatcher.visited(agent_id)
 
     async def waiting(
         self, principal: Principal, *, client: str = "", again: bool = True, wait_s: float = 0

@@ -153,7 +153,9 @@ class Rows:
         """Nothing took them; try again at `next_at`."""
         at, key = self._store.clock.now_us(), {"agent_": row.agent_id, "session_id_": row.session_id}
         await self._store.write(
-            lambda tx: tx.run(tables.WAITING, **key, attempts_=attempts, next_at_=next_at, waiting_=reason, at_=at)
+            lambda tx: tx.run(
+                tables.WAITING, **key, newest_=row.newest, attempts_=attempts, next_at_=next_at, waiting_=reason, at_=at
+            )
         )
 
     async def _move(self, statement: Statement, row: Row, seq: int) -> None:

@@ -114,9 +114,9 @@ TAKEN = sql(
         updated_at=bindparam("at_"),
     )
 )
-WAITING = sql(
+WAITING = sql(  # what came meanwhile stays due
     update(session)
-    .where(*_THIS)
+    .where(*_THIS, _c.newest == bindparam("newest_"))
     .values(
         attempts=bindparam("attempts_"), next_at=bindparam("next_at_"), waiting=bindparam("waiting_"), updated_at=bindparam("at_")
     )

@@ -17,6 +17,7 @@ from postroom.errors import Invalid
 from postroom.gate.gate import KEY, Gate
 from postroom.model.followup import FOLLOWUP, calendar_date, label_of, today_utc
 from postroom.model.mail import DraftFields, Inbox, NewInbox
+from postroom.model.outgoing import State, Submission
 from postroom.model.paging import MailFilter, PageRequest
 from postroom.model.ports import Mail
 from postroom.model.principal import Principal
@@ -26,11 +27,12 @@ from postroom.tools import reading, sending
 from postroom.tools.call import Call, draft_inbox, listing_inbox, message_inbox, sending_inbox
 from postroom.tools.result import ToolResult
 from postroom.tools.running import run
-from postroom.tools.schemas import EMAIL_TOOLS, ToolSpec
+from postroom.tools.schemas import EMAIL_TOOLS, ToolSpec, check_arguments
 
 _WINDOW_S = 600.0
 _LIST, _SEARCH, _THREAD_PAGE, _NAMED = 20, 10, 10, 20
 _BY_NAME = {spec.name: spec for spec in EMAIL_TOOLS}
+SENDING_TOOLS = ("agentmail_send_message", "agentmail_reply", "agentmail_send_draft")
 _Verb: TypeAlias = Callable[[Call], Awaitable[ToolResult]]
 
 
@@ -60,13 +62,13 @@ class EmailTools:
             "agentmail_get_thread": self._get_thread,
             "agentmail_search": self._search,
             "agentmail_create_inbox": self._create_inbox,
-            "agentmail_send_message": self._send_message,
-            "agentmail_reply": self._reply,
             "agentmail_create_draft": self._create_draft,
-            "agentmail_send_draft": self._send_draft,
             "agentmail_update_labels": self._update_labels,
             "agentmail_followup": self._followup,
         }
+        self._sending: Mapping[str, Callable[[Call], Awaitable[SendRequest]]] = dict(
+            zip(SENDING_TOOLS, (self._new_mail, self._answer, self._finished_draft), strict=True)
+        )
 
     def owns(self, name: str) -> bool:
         """Whether the tool is one of these."""
@@ -91,9 +93,26 @@ class EmailTools:
 
         async def act(given: Mapping[str, Any]) -> ToolResult:
             call = Call(principal=principal, arguments=given, call_id=call_id, inbox=inbox, canonical=canonical)
+            if (request_of := self._sending.get(name)) is not None:
+                return sending.told(await self._submit(call, await request_of(call)), canonical=canonical)
             return await self._verbs[name](call)
 
         return await run(self.specs(principal), name, arguments, act)
+
+    async def hold(self, principal: Principal, name: str, arguments: Mapping[str, Any], *, call_id: str) -> Submission | None:
+        """Submit what a person would have to be asked about, so that they are asked about what is frozen; None: nothing to ask.
+
+        Raises `PostroomError` where the call itself would tell it.
+        """
+        spec = next((spec for spec in self.specs(principal) if spec.name == name), None)
+        if spec is None or (request_of := self._sending.get(name)) is None:
+            return None
+        call = Call(principal=principal, arguments=check_arguments(spec, arguments), call_id=call_id)
+        request = await request_of(call)
+        if not await self._gate.would_hold(principal, request):
+            return None
+        submission = await self._submit(call, request)
+        return submission if submission.state is State.HELD else None
 
     async def instructions(self, principal: Principal) -> str:
         """What a client tells its model about these tools when it connects."""
@@ -137,8 +156,8 @@ class EmailTools:
         inbox = await self._mail.create_inbox(call.principal, new)
         return ToolResult(text=f"Created inbox {inbox.inbox_id}", structured={"inboxId": inbox.inbox_id})
 
-    async def _send_message(self, call: Call) -> ToolResult:
-        request = SendRequest(
+    async def _new_mail(self, call: Call) -> SendRequest:
+        return SendRequest(
             kind=SendKind.SEND,
             inbox_id=await sending_inbox(self._mail, call, self._config),
             to=call.texts("to"),
@@ -148,20 +167,18 @@ class EmailTools:
             text=call.text("text"),
             html=call.arguments.get("html"),
         )
-        return await self._submit(call, request)
 
-    async def _reply(self, call: Call) -> ToolResult:
+    async def _answer(self, call: Call) -> SendRequest:
         shown = call.text("messageId")
         message_id = await reading.message_id_of(self._mail, call.principal, await listing_inbox(self._mail, call), shown)
         everyone = call.arguments.get("replyAll", False)
-        request = SendRequest(
+        return SendRequest(
             kind=SendKind.REPLY_ALL if everyone else SendKind.REPLY,
             inbox_id=await message_inbox(self._mail, call, message_id),
             message_id=message_id,
             text=call.text("text"),
             html=call.arguments.get("html"),
         )
-        return await self._submit(call, request)
 
     async def _create_draft(self, call: Call) -> ToolResult:
         inbox_id = await sending_inbox(self._mail, call, self._config)
@@ -172,10 +189,10 @@ class EmailTools:
         text = f"Draft saved, not sent. draftId {draft.draft_id}. Send it with agentmail_send_draft."
         return ToolResult(text=text, structured={"draftId": draft.draft_id})
 
-    async def _send_draft(self, call: Call) -> ToolResult:
+    async def _finished_draft(self, call: Call) -> SendRequest:
         draft_id = call.text("draftId")
         inbox_id = await draft_inbox(self._mail, call, draft_id)
-        return await self._submit(call, SendRequest(kind=SendKind.DRAFT, inbox_id=inbox_id, draft_id=draft_id))
+        return SendRequest(kind=SendKind.DRAFT, inbox_id=inbox_id, draft_id=draft_id)
 
     async def _update_labels(self, call: Call) -> ToolResult:
         add, remove = call.texts("addLabels"), call.texts("removeLabels")
@@ -208,10 +225,9 @@ class EmailTools:
             raise Invalid(f"{text} is in the past; today is {today.isoformat()} (UTC)")
         return due
 
-    async def _submit(self, call: Call, request: SendRequest) -> ToolResult:
+    async def _submit(self, call: Call, request: SendRequest) -> Submission:
         key = call.call_id if call.call_id and KEY.fullmatch(call.call_id) else None
-        submission = await self._gate.submit(call.principal, request, key, window_s=_WINDOW_S)
-        return sending.told(submission, canonical=call.canonical)
+        return await self._gate.submit(call.principal, request, key, window_s=_WINDOW_S)
 
 
 def instructions(principal: Principal, inboxes: Sequence[Inbox], *, can_send: bool, limit: Sequence[str] = ()) -> str:

@@ -1,13 +1,17 @@
-"""What submitting a mail came to, told to a model: sent, held, refused, or the same as before."""
+"""What submitting a mail came to, told to a model: sent, held, refused, or the same as before; and what a person is asked."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from postroom.clock import to_iso
-from postroom.model.outgoing import State, Submission
+from postroom.model.outgoing import Outgoing, State, Submission
+from postroom.safety.unicode import one_line
+from postroom.safety.view import address_line
 from postroom.tools.result import ToolResult
 
+_ASKED_CHARS: Final = 300  # of a subject and a text, in a question; its whole is one command away
+_LINE_CHARS: Final = 1000
 _LEFT = (State.SENDING, State.SENT)
 _OVER = {
     State.REFUSED: "The mail was refused and was not sent",
@@ -69,3 +73,15 @@ def _refused(submission: Submission) -> ToolResult:
         "reasons": list(submission.reasons),
     }
     return ToolResult(text=f"{lead}.{addresses}{why}", structured=structured, is_error=True)
+
+
+def question(mail: Outgoing) -> str:
+    """What a person in their harness's dialog is asked: who gets it, hidden recipients first, about what, and why they are asked."""
+    rows = [
+        (name, ", ".join(map(address_line, people))) for name, people in (("bcc", mail.bcc), ("to", mail.to), ("cc", mail.cc))
+    ]
+    rows += [("subject", one_line(mail.subject, _ASKED_CHARS)), ("attached", ", ".join(name for name, _ in mail.attachments))]
+    rows += [("says", one_line(mail.text, _ASKED_CHARS)), ("why asked", "; ".join(mail.reasons))]
+    rows += [("agent has read", f"{len(mail.read)} mails from outside" if mail.read else "")]
+    rows += [(mail.boundary, mail.boundary_reason), ("whole", f"postroom held show {mail.outgoing_id}")]
+    return "\n".join(["Send this mail?", *(f"{name}: {one_line(value, _LINE_CHARS)}" for name, value in rows if value)])

@@ -1,5 +1,7 @@
 """A person's patch file: what `connect` puts in, it takes out again, to the byte."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +20,7 @@ def rows(tmp_path):
 def test_the_templates_empty_list_gives_way_and_comes_back(rows):
     put = put_in(TEMPLATE, rows)
     assert "\n[]\n" not in put
-    assert put.count("- insert:") == 2
+    assert put.count("- insert:") == 1
     assert taken_out(put) == TEMPLATE
 
 
@@ -46,10 +48,25 @@ def test_a_file_it_cannot_add_to_safely_is_refused(rows, text):
         put_in(text, rows)
 
 
+def config_of(text: str) -> dict:
+    (line,) = [line for line in text.splitlines() if line.startswith("- insert: ")]
+    (row,) = json.loads(line.removeprefix("- insert: "))
+    return row["config"]
+
+
 def test_each_part_can_be_left_out_and_no_token_is_in_the_block(tmp_path):
     (tmp_path / "token").write_text("am_1_secret", encoding="ascii")
-    only_tools = block("http://127.0.0.1:1", tmp_path / "token", {"notices"})
-    assert ("postroom-tools" in only_tools, "postroom-notices" in only_tools) == (True, False)
-    only_notices = block("http://127.0.0.1:1", tmp_path / "token", {"tools"})
-    assert ("postroom-tools" in only_notices, "postroom-notices" in only_notices) == (False, True)
-    assert "am_1_secret" not in only_tools + only_notices
+    assert config_of(block("http://127.0.0.1:1", tmp_path / "token"))["parts"] == ["tools", "identity", "approval", "inbound"]
+    rows = block("http://127.0.0.1:1", tmp_path / "token", {"approval", "tools"})
+    assert config_of(rows)["parts"] == ["identity", "inbound"]
+    assert "am_1_secret" not in rows
+
+
+def test_the_block_switches_off_what_the_harness_tells_its_provider_and_says_so(rows):
+    off = [line for line in rows.splitlines() if line.endswith("disabled: true}")]
+    assert off == [
+        "- {id: session-log-deepseek, disabled: true}",
+        "- {id: plugin-package-inventory-deepseek, disabled: true}",
+        "- {id: session-telemetry-otel, disabled: true}",
+    ]
+    assert "# Off: the copy of each session that goes to the model's provider, the list of plugins, telemetry." in rows

@@ -50,6 +50,10 @@ def routes(rooms: Rooms) -> list[Route]:
         name = request.path_params["name"]
         return answer({"name": name, "token": await rooms.access.rotate(caller(request), name)})
 
+    async def bridge(request: Request) -> Response:
+        name = request.path_params["name"]
+        return answer({"name": name, "token": await rooms.access.add_bridge(caller(request), name)}, 201)
+
     async def clear_reading(request: Request) -> Response:
         principal, name = caller(request), request.path_params["name"]
         known = {info.name: info.agent_id for info in await rooms.access.list_agents(principal)}
@@ -65,6 +69,7 @@ def routes(rooms: Rooms) -> list[Route]:
         Route("/api/agents", listing, methods=["GET"]),
         Route("/api/agents", add, methods=["POST"]),
         Route("/api/agents/{name}/rotate", rotate, methods=["POST"]),
+        Route("/api/agents/{name}/bridge", bridge, methods=["POST"]),
         Route("/api/agents/{name}/read-log", clear_reading, methods=["DELETE"]),
         Route("/api/agents/{name}", remove, methods=["DELETE"]),
     ]
