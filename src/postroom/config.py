@@ -33,6 +33,7 @@ class Office:
     max_retries: int = 2
     domains: tuple[str, ...] = ("postroom.localhost",)
     webhook_hosts: tuple[str, ...] = ()
+    attachment_hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,16 +316,19 @@ _LABEL = r"(?!-)[\w-]{1,63}(?<!-)"
 _DOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 
 
+def _check_host(name: str, entry: str) -> None:
+    host, _, port = entry.rpartition(":")
+    if not host or not port.isdigit() or entry != entry.lower() or (":" in host and not host.startswith("[")):
+        raise Invalid(f"office.{name} takes host:port in lower case", fix='for example "127.0.0.1:3000" or "[::1]:3000"')
+
+
 def _check(config: Config) -> None:
     relay = config.relay
     if relay.host and relay.tls == "off" and relay.host not in ("127.0.0.1", "::1", "localhost"):
         raise Invalid('relay.tls = "off" is allowed to a loopback relay only', fix='set relay.tls = "starttls"')
-    for entry in config.office.webhook_hosts:
-        host, _, port = entry.rpartition(":")
-        if not host or not port.isdigit() or entry != entry.lower() or (":" in host and not host.startswith("[")):
-            raise Invalid(
-                "office.webhook_hosts takes host:port in lower case", fix='for example "127.0.0.1:3000" or "[::1]:3000"'
-            )
+    for name in ("webhook_hosts", "attachment_hosts"):
+        for entry in getattr(config.office, name):
+            _check_host(name, entry)
     if not 1 <= relay.port <= 65535:
         raise Invalid("relay.port must be between 1 and 65535")
     if config.gate.expires_h > _EXPIRES_H:

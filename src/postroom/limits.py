@@ -68,6 +68,11 @@ WEBHOOK_ROTATION_S: Final = 24 * 3600  # the earlier secret still signs for so l
 WEBHOOK_FAILING_S: Final = 5 * 24 * 3600  # only failures for so long: disabled
 WEBHOOK_KEPT_S: Final = 30 * 24 * 3600  # settled deliveries stay visible for so long
 
+# Attachments given by URL.
+ATTACHMENT_URLS: Final = 20  # in one mail
+ATTACHMENT_FETCHES: Final = 4  # at once, of all callers; each may hold a mail's bytes
+ATTACHMENT_FETCH_S: Final = 30.0  # for one, from its name to its last byte
+
 # Labels and names (AgentMail API).
 LABEL_CHARS: Final = 256
 LABELS: Final = 256

@@ -42,6 +42,7 @@ from postroom.sessions.hosts.bridge import BridgeHost
 from postroom.sessions.hosts.command import CommandHost
 from postroom.sessions.room import Sessions
 from postroom.store.engine import Store
+from postroom.wires.fetch import Fetcher
 from postroom.wires.smtp import Relay
 
 # Names of secrets of the house: what keys the audit chain, what encrypts grants, what keys the
@@ -131,6 +132,7 @@ class House:
             audit_key=await access.house_secret(AUDIT_SECRET),
             read_log=read_log,
             checkpoints=Checkpoints(store, clock, folder / FILE, await access.house_secret(CHECKPOINT_SECRET)),
+            fetch=Fetcher(exceptions=config.office.attachment_hosts),
         )
         bridge = BridgeHost(config.sessions)
         sessions = Sessions(

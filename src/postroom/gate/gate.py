@@ -20,6 +20,7 @@ from postroom.clock import MICROS, Clock
 from postroom.config import Config
 from postroom.errors import Busy, Conflict, Invalid, NotFound, Refused, StorageFailure
 from postroom.gate import audit, freeze, rows
+from postroom.gate.attach import Attaching
 from postroom.gate.audit import Audit
 from postroom.gate.caps import note_asked
 from postroom.gate.checkpoints import Checkpoints
@@ -34,7 +35,7 @@ from postroom.ids import OUTGOING, new_id
 from postroom.limits import IDEMPOTENCY_S, KEY_CHARS
 from postroom.model.outgoing import Boundary, Outgoing, State, Submission
 from postroom.model.paging import Page, PageRequest, make_token, read_token, scope_of
-from postroom.model.ports import Mail, Sender
+from postroom.model.ports import Attach, Fetch, Mail, Sender
 from postroom.model.principal import Principal, require_owner
 from postroom.model.request import Outbound, SendKind, SendRequest
 from postroom.policy.states import FINAL, check_move
@@ -65,8 +66,12 @@ class Gate:
         audit_key: bytes = bytes(32),
         read_log: StoredReadLog | None = None,
         checkpoints: Checkpoints | None = None,
+        fetch: Fetch | None = None,
     ) -> None:
-        """`author` makes the principal of an agent's id (None: it is gone), to send its scheduled drafts as it."""
+        """`author` makes the principal of an agent's id (None: it is gone), to send its scheduled drafts as it.
+
+        `fetch` gets attachments given by URL; None: they are refused.
+        """
         self._store = store
         self._mail = mail
         self._sender = sender
@@ -89,6 +94,7 @@ class Gate:
             checkpoints=checkpoints,
             author=author or _nobody,
         )
+        self._attaching = Attaching(fetch, config.gate, redactor=redactor, read_log=self._read_log)
         self._turns = Turns()
 
     async def submit(
@@ -133,6 +139,11 @@ class Gate:
     def standing(self, principal: Principal, outgoing_id: str) -> Submission:
         """What a mail has come to by now. Raises `NotFound`."""
         return _submission(self._visible(principal, outgoing_id))
+
+    @property
+    def attaching(self) -> Attach:
+        """How attachments given by URL are filled in: for a draft as for a mail."""
+        return self._attaching
 
     async def list(self, principal: Principal, *, states: Sequence[State] = (), page: PageRequest) -> Page[Outgoing]:
         """What wanted to leave, newest first: all of it for the owner, an agent's own for the agent."""
@@ -208,7 +219,8 @@ class Gate:
         await self._follow.run()
 
     async def close(self) -> None:
-        """Sign what was written since the last time."""
+        """Sign what was written since the last time, and fetch nothing more."""
+        await self._attaching.close()
         if self._checkpoints is not None:
             await self._checkpoints.write()
 
@@ -225,10 +237,12 @@ class Gate:
 
     async def _freeze(self, principal: Principal, request: SendRequest, *, key: str | None, asked: str) -> tuple[Row, _Blobs]:
         outbound = await self._resolve(principal, request)
+        decision = await self._judge.decide(principal, outbound)
+        if decision.outcome != "refuse":
+            outbound = dataclasses.replace(outbound, attachments=await self._attaching.attach(principal, outbound.attachments))
         now = self._clock.now_us()
         submitted = request.raw if request.kind is SendKind.SUBMISSION else None
         fixed = freeze.fix(outbound, binds=self._sender.binds, at_us=now, submitted=submitted)
-        decision = await self._judge.decide(principal, outbound)
         blobs = [(await self._store.blobs.put(data), data) for data in (fixed.raw, *(a.content for a in outbound.attachments))]
         boundary, why = self._boundary(principal)
         automatic = decision.outcome == "send"

@@ -88,7 +88,7 @@ class Judge:
         )
 
     def _secrets(self, outbound: Outbound) -> tuple[str, ...]:
-        names = [entry.filename for entry in outbound.attachments]
+        names = [name for entry in outbound.attachments for name in (entry.filename, entry.url)]
         texts = (outbound.subject, outbound.text, outbound.html, *outbound.headers.values(), *names)
         return tuple(dict.fromkeys(span.kind for text in texts if text for span in self._redactor.find(text)))
 

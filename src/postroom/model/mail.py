@@ -153,13 +153,14 @@ class Thread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttachmentData:
-    """Bytes to attach. `content_id` is without brackets."""
+    """Bytes to attach. `content_id` is without brackets. With a `url` the bytes are still to be fetched from there."""
 
     content: bytes
     filename: str | None = None
     content_type: str | None = None
     content_disposition: Literal["inline", "attachment"] | None = None
     content_id: str | None = None
+    url: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol
 
-from postroom.model.mail import Attachment, Blob, Draft, DraftFields, Inbox, Message, NewInbox, Thread
+from postroom.model.mail import Attachment, AttachmentData, Blob, Draft, DraftFields, Inbox, Message, NewInbox, Thread
 from postroom.model.outgoing import Accepted, Frozen
 from postroom.model.paging import MailFilter, Page, PageRequest
 from postroom.model.principal import Principal
@@ -118,6 +118,22 @@ class Sender(Protocol):
     async def send(self, frozen: Frozen) -> Accepted:
         """Take it durably, in one commit, and deliver it. Idempotent on `frozen.outgoing_id`."""
         ...
+
+
+class Fetch(Protocol):
+    """The bytes behind a URL a caller gave, for an attachment."""
+
+    async def fetch(self, entry: AttachmentData, *, most_bytes: int, listed_only: bool = False) -> AttachmentData:
+        """`entry` with its bytes. Raises `Invalid` for the URL, `Refused` when they are not to be had."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Attach(Protocol):
+    """Fills in the attachments a caller gave by URL, as far as the owner's rules let the caller's URLs reach."""
+
+    async def attach(self, principal: Principal, entries: Sequence[AttachmentData]) -> tuple[AttachmentData, ...]: ...
 
 
 class ReadLog(Protocol):

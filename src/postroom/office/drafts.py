@@ -14,14 +14,14 @@ from typing import Any
 
 from sqlalchemy import and_, bindparam, exists, select
 
-from postroom.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge
+from postroom.errors import Conflict, Forbidden, Invalid, NotFound, Refused, TooLarge
 from postroom.ids import new_uuid
 from postroom.limits import MAIL_BYTES, RECIPIENTS_PER_SEND
 from postroom.mime.addresses import parse_address
 from postroom.mime.threading import references_for_reply
 from postroom.model.mail import AttachmentData, Draft, DraftFields, Inbox, Message
 from postroom.model.paging import MailFilter, Page, PageRequest, make_token, read_token, scope_of
-from postroom.model.ports import DraftChanges
+from postroom.model.ports import Attach, DraftChanges
 from postroom.model.principal import Kind, Principal
 from postroom.office import draft_rows as rows
 from postroom.office import tables as t
@@ -56,21 +56,29 @@ def _list_sql(shape: Shape) -> Statement:
 class Drafts(Desk):
     """The verbs on drafts."""
 
+    _attaching: Attach | None = None
+
+    def attached_by(self, attaching: Attach) -> None:
+        """Fill in attachments given by URL with this."""
+        self._attaching = attaching
+
     async def create_draft(self, principal: Principal, inbox_id: str, fields: DraftFields) -> Draft:
         """Make a draft, or return the one already made with the same `client_id`."""
         check_client_id(fields.client_id)
         labels = (*check_labels(fields.labels)[0], "draft")
         fields = dataclasses.replace(_checked(fields), labels=labels)
-        staged = await self._stage(fields.attachments)
+        place = self._place(principal, inbox_id)
+        if (known := await self._store.read(lambda reader: self._made(reader, place, fields.client_id))) is not None:
+            return known
+        staged = await self._stage(principal, fields.attachments)
         now = self._store.clock.now_us()
         uuid = new_uuid()
 
         def create(tx: Tx) -> Draft:
             place = place_of(tx, principal, inbox_id.strip().lower())
-            if fields.client_id is not None:
-                made = tx.one(_BY_CLIENT_ID, inbox=place.key, client_id=fields.client_id)
-                if made is not None:
-                    return rows.draft_nouns(tx, [made], self._store.blobs)[0]
+            made = self._made(tx, place, fields.client_id)
+            if made is not None:
+                return made
             derived, references = _derived(tx, place, fields)
             draft = Draft(inbox_id=place.inbox.inbox_id, draft_id=uuid, fields=derived, author=_author(principal))
             key = _insert(tx, place, _scheduled(draft), references, at=now)
@@ -107,14 +115,12 @@ class Drafts(Desk):
     async def update_draft(self, principal: Principal, inbox_id: str, draft_id: str, changes: DraftChanges) -> Draft:
         """Change what `changes` names: a field of `DraftFields` (None clears), `add_`/`remove_` `labels` and `attachments`."""
         added, removed = check_labels(changes.get("add_labels") or (), changes.get("remove_labels") or ())
-        staged = await self._stage(changes.get("add_attachments") or ())
+        self._store.read_now(lambda reader: _editable(reader, principal, inbox_id, draft_id))  # before anything is fetched
+        staged = await self._stage(principal, changes.get("add_attachments") or ())
         now = self._store.clock.now_us()
 
         def change(tx: Tx) -> Draft:
-            row = _find(tx, principal, inbox_id, draft_id)
-            key, draft = row[0], rows.draft_nouns(tx, [row])[0]
-            if draft.send_status == "sending":
-                raise Conflict("the draft is being sent and cannot be changed", fix="wait for the outcome")
+            key, draft = _editable(tx, principal, inbox_id, draft_id)
             labels = (*(label for label in draft.fields.labels if label not in removed), *added)
             fields = _checked(_changed(dataclasses.replace(draft.fields, labels=labels), changes))
             after = _scheduled(dataclasses.replace(draft, fields=fields), touched="send_at" in changes)
@@ -138,11 +144,20 @@ class Drafts(Desk):
 
         await self._store.write(drop)
 
-    async def _stage(self, attachments: Iterable[AttachmentData]) -> list[rows.Staged]:
+    async def _stage(self, principal: Principal, attachments: Iterable[AttachmentData]) -> list[rows.Staged]:
         held = tuple(attachments)
+        if self._attaching is not None:
+            held = await self._attaching.attach(principal, held)
+        if any(entry.url is not None for entry in held):
+            raise Refused("attachments by url are not fetched here", fix="send the bytes as base64 in content")
         if sum(len(entry.content) for entry in held) > MAIL_BYTES:
             raise _too_large()
         return [(await self._store.blobs.put(entry.content), entry) for entry in held]
+
+    def _made(self, reader: Reader, place: Place, client_id: str | None) -> Draft | None:
+        """The draft already made with this `client_id`."""
+        row = None if client_id is None else reader.one(_BY_CLIENT_ID, inbox=place.key, client_id=client_id)
+        return None if row is None else rows.draft_nouns(reader, [row], self._store.blobs)[0]
 
     def _noun(self, reader: Reader, draft_id: str) -> Draft:
         row = reader.one(_BY_UUID, uuid=draft_id)
@@ -159,6 +174,14 @@ def _find(reader: Reader, principal: Principal, inbox_id: str | None, draft_id: 
         place_of_key(reader, principal, row[1], "Draft")
         return row
     raise NotFound("Draft not found", fix="list drafts to see their ids")
+
+
+def _editable(reader: Reader, principal: Principal, inbox_id: str, draft_id: str) -> tuple[int, Draft]:
+    row = _find(reader, principal, inbox_id, draft_id)
+    draft = rows.draft_nouns(reader, [row])[0]
+    if draft.send_status == "sending":
+        raise Conflict("the draft is being sent and cannot be changed", fix="wait for the outcome")
+    return row[0], draft
 
 
 def _insert(tx: Tx, place: Place, draft: Draft, references: Sequence[str], *, at: int) -> int:

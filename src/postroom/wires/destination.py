@@ -20,6 +20,8 @@ from urllib.parse import urlsplit
 from postroom.errors import Invalid, TransportFailure
 
 URL_CHARS: Final = 2048
+WEBHOOK_HOSTS: Final = "office.webhook_hosts"  # where the exceptions for webhooks and for attachments stand
+ATTACHMENT_HOSTS: Final = "office.attachment_hosts"
 _PORTS: Final = {"https": 443, "http": 80}
 _PLAIN: Final = re.compile(r"[!-\[\]-~]+")  # printable ASCII without space and backslash
 _NAME: Final = re.compile(r"(?=.{1,253}$)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*")
@@ -53,13 +55,14 @@ _NOT_PUBLIC_6: Final = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A URL in parts. `excepted`: its host and port are among the owner's exceptions."""
+    """A URL in parts. `excepted`: its host and port are among the owner's exceptions, which stand in `setting`."""
 
     scheme: str
     host: str
     port: int
     path: str
     excepted: bool
+    setting: str
 
     @property
     def authority(self) -> str:
@@ -77,7 +80,7 @@ class Target:
         return f"{self.scheme}://{f'[{address}]' if ':' in address else address}:{self.port}{self.path}"
 
 
-def read_url(url: str, exceptions: Collection[str] = ()) -> Target:
+def read_url(url: str, exceptions: Collection[str] = (), *, setting: str = WEBHOOK_HOSTS) -> Target:
     """Take a URL apart. Raises `Invalid` for one no request may go to, whatever its name resolves to."""
     if len(url) > URL_CHARS or not _PLAIN.fullmatch(url):
         raise _refused(f"a URL is 1 to {URL_CHARS} printable ASCII characters", "write other characters percent-encoded")
@@ -99,6 +102,7 @@ def read_url(url: str, exceptions: Collection[str] = ()) -> Target:
         port=port or _PORTS[parts.scheme],
         path=f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}",
         excepted=f"{f'[{host}]' if ':' in host else host}:{port or _PORTS[parts.scheme]}" in exceptions,
+        setting=setting,
     )
     _check_name(target)
     return target
@@ -113,7 +117,7 @@ def check_addresses(target: Target, addresses: Sequence[str]) -> tuple[str, ...]
         raise TransportFailure("http is for loopback only", kind="permanent", fix="use https")
     if not target.excepted and not all(is_public(one) for one in found):
         raise TransportFailure(
-            "the host name leads to an address that is not public", kind="permanent", fix="see office.webhook_hosts in the config"
+            "the host name leads to an address that is not public", kind="permanent", fix=f"see {target.setting} in the config"
         )
     return tuple(str(one) for one in found)
 
@@ -131,11 +135,11 @@ def _check_name(target: Target) -> None:
     if target.excepted:
         return
     if target.scheme == "http":
-        raise _refused("the URL must begin with https://", "http is for hosts on loopback named in office.webhook_hosts")
+        raise _refused("the URL must begin with https://", f"http is for hosts on loopback named in {target.setting}")
     name = target.tls_name
     literal = _literal(name)
     if name == "localhost" or name.endswith(".localhost") or (literal is not None and not is_public(literal)):
-        raise _refused("the URL leads to an address that is not public", "name its host and port in office.webhook_hosts")
+        raise _refused("the URL leads to an address that is not public", f"name its host and port in {target.setting}")
 
 
 def _literal(name: str) -> Address | None:

@@ -141,11 +141,11 @@ async def test_a_draft_is_sent_with_an_empty_object(client: httpx.AsyncClient, g
     assert gate.asked == [(SendRequest(kind=SendKind.DRAFT, inbox_id=INBOX, draft_id="d1"), None)]
 
 
-async def test_an_attachment_by_url_says_that_it_is_not_fetched(client: httpx.AsyncClient, gate) -> None:
-    answer = await client.post(
-        f"{MESSAGES}/send", json={"to": "a@b.example", "attachments": [{"url": "https://x.example/a.pdf"}]}
-    )
-    assert (answer.status_code, answer.json()["code"], gate.asked) == (403, "message_rejected", [])
+async def test_an_attachment_by_url_is_the_gates_to_fetch(client: httpx.AsyncClient, gate) -> None:
+    body = {"to": "a@b.example", "attachments": [{"url": "https://x.example/a.pdf", "filename": "offer.pdf", "content": None}]}
+    assert (await client.post(f"{MESSAGES}/send", json=body)).status_code == 200
+    ((asked, _),) = gate.asked
+    assert asked.attachments == (AttachmentData(content=b"", url="https://x.example/a.pdf", filename="offer.pdf"),)
 
 
 @pytest.mark.parametrize(

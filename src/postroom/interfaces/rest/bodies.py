@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field, FiniteFloat, StrictBool, StrictInt, StrictStr
 
-from postroom.errors import Invalid, Refused
+from postroom.errors import Invalid
 from postroom.interfaces.rest.params import invalid, moment
 from postroom.limits import DISPLAY_NAME_CHARS, KEY_CHARS
 from postroom.model.mail import AttachmentData, DraftFields, NewInbox
@@ -71,10 +71,8 @@ class SendAttachment(BaseModel):
     def noun(self) -> AttachmentData:
         if (self.content is None) == (self.url is None):
             raise invalid("attachments", "an attachment needs exactly one of content and url")
-        if self.content is None:
-            raise Refused("attachments by url are not fetched by this server", fix="send the bytes as base64 in content")
         try:
-            content = base64.b64decode(self.content, validate=True)
+            content = base64.b64decode(self.content or "", validate=True)
         except (binascii.Error, ValueError):
             raise invalid("attachments", "content is not standard, padded base64") from None
         return AttachmentData(
@@ -83,6 +81,7 @@ class SendAttachment(BaseModel):
             content_type=self.content_type,
             content_disposition=self.content_disposition,
             content_id=self.content_id,
+            url=self.url,
         )
 
 
