@@ -134,6 +134,7 @@ class House:
             checkpoints=Checkpoints(store, clock, folder / FILE, await access.house_secret(CHECKPOINT_SECRET)),
             fetch=Fetcher(exceptions=config.office.attachment_hosts),
         )
+        office.mail.attached_by(gate.attaching)
         bridge = BridgeHost(config.sessions)
         sessions = Sessions(
             store,
