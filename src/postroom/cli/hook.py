@@ -2,118 +2,82 @@
 
 It reads the client's JSON on stdin and answers in the client's own form: ids, senders and counts, never a
 word of a mail and nothing to obey. With nothing new it says nothing, and whatever goes wrong, the client's
-turn goes on: exit 0. `--wake` (Claude Code's Stop hook with `asyncRewake`) stays until something waits and
-then wakes the idle terminal with exit 2: one per session, gone with its parent, never in `-p`.
+turn goes on: exit 0. `--wake` (Claude Code) and `--queue CODEX` (Codex) are for the Stop hook of those who
+want to be woken: see `watch`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from postroom import errors
 from postroom.client import Client, connect
 
-_USAGE: Final = "usage: postroom hook [--wake]    (reads a hook's JSON on stdin)"
+_USAGE: Final = "usage: postroom hook [--wake | --queue CODEX]    (reads a hook's JSON on stdin)"
 _INPUT_BYTES: Final = 8 * 1024 * 1024
-_TIMEOUT_S, _POLL_S, _RETRY_S = 2.0, 20, 2.0
-_WOKEN: Final = 2  # Claude Code wakes the session on this status
+_MOST_CHARS: Final = 4_000  # clients show this much whole (Codex about 5,000 characters, Claude Code 10,000)
+_TIMEOUT_S: Final = 2.0
 # Events at which a model reads what a hook adds; at the first kind what was said before may be said again.
 _TURN: Final = frozenset({"SessionStart", "UserPromptSubmit", "BeforeAgent"})
 _DURING: Final = frozenset({"PostToolUse", "AfterTool"})
-_WAKES: Final = ("<task-notification>", "[SYSTEM NOTIFICATION - NOT USER INPUT]")
+_LEAD: Final = "postroom: "
+# How a prompt begins that a waking made: by Claude Code in two versions, and by `codex queue`.
+_WAKES: Final = ("<task-notification>", "[SYSTEM NOTIFICATION - NOT USER INPUT]", _LEAD)
 _SAID: Final = {"message.received": "new mail", "followup.due": "follow-up due", "mailbox.message": "message"}
+_SHOWN: Final = (("thread_id", "thread_id"), ("message_id", "message_id"), ("from", "from"))
 
 
 def main(arguments: Sequence[str]) -> int:
     """Answer one hook; the exit status."""
-    if arguments and list(arguments) != ["--wake"]:
+    wakes = list(arguments) == ["--wake"]
+    queues = len(arguments) == 2 and arguments[0] == "--queue"
+    if arguments and not (wakes or queues):
         print(_USAGE, file=sys.stderr)
         return 0 if not sys.stdin.isatty() else 2
     try:
         asked = json.loads(sys.stdin.buffer.read(_INPUT_BYTES) or b"{}")
         if not isinstance(asked, dict):
             return 0
-        return _watch(asked, os.environ) if arguments else _tell(asked, os.environ)
+        if not (wakes or queues):
+            return _tell(asked, os.environ)
+        from postroom.cli import watch  # a hook that merely tells starts sooner without it
+
+        return watch.wake(asked, os.environ) if wakes else watch.queue(asked, os.environ, arguments[1])
     except (errors.PostroomError, ValueError, OSError) as problem:
         print(f"postroom hook: {getattr(problem, 'message', type(problem).__name__)}", file=sys.stderr)
         return 0
 
 
 def told(waiting: Sequence[Mapping[str, Any]]) -> str:
-    """The lines a model sees."""
+    """The lines a model sees, as many as fit."""
     count = f"{len(waiting)} notice{'s' if len(waiting) != 1 else ''}"
-    lines = [f"postroom: {count} waiting in your mail. agentmail_get_thread reads a thread, mailbox_read the mailbox."]
-    for one in waiting:
+    text = f"{_LEAD}{count} waiting in your mail. agentmail_get_thread reads a thread, mailbox_read the mailbox."
+    for number, one in enumerate(waiting):
         parts = [f"{_SAID.get(one['kind'], one['kind'])} in {one['inbox_id']}"]
         parts += [f"{name} {one[key]}" for name, key in _SHOWN if one.get(key)]
-        lines.append("- " + ", ".join(parts))
-    return "\n".join(lines)
+        line = "\n- " + ", ".join(parts)
+        if len(text) + len(line) > _MOST_CHARS:
+            return f"{text}\n- and {len(waiting) - number} more"
+        text += line
+    return text
 
 
-_SHOWN: Final = (("thread_id", "thread_id"), ("message_id", "message_id"), ("from", "from"))
+def ask(daemon: Client, asked: Mapping[str, Any], *, again: bool, wait_s: int | None = None) -> Sequence[Mapping[str, Any]]:
+    """What waits and the client's session was not told of yet; `again`, if not too often."""
+    client = str(asked.get("session_id") or "")
+    found: Sequence[Mapping[str, Any]] = daemon.get("/api/waiting", client=client, again=int(again), wait=wait_s)["waiting"]
+    return found
 
 
 def _tell(asked: Mapping[str, Any], environ: Mapping[str, str]) -> int:
     event = str(asked.get("hook_event_name") or "")
     if event not in _TURN | _DURING or str(asked.get("prompt") or "").startswith(_WAKES):
         return 0  # a turn that the waking itself began has been told
-    daemon = connect(environ=environ, timeout_s=_TIMEOUT_S)
-    waiting = _ask(daemon, asked, again=event in _TURN, wait_s=None)
+    waiting = ask(connect(environ=environ, timeout_s=_TIMEOUT_S), asked, again=event in _TURN)
     if waiting:
         print(json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": told(waiting)}}))
     return 0
-
-
-def _watch(asked: Mapping[str, Any], environ: Mapping[str, str]) -> int:
-    """Until something waits (2), the parent is gone, or another watcher has the session (0)."""
-    if environ.get("CLAUDE_CODE_ENTRYPOINT") != "cli":
-        return 0
-    parent = os.getppid()
-    with _alone(str(asked.get("session_id") or "")) as alone:
-        while alone and os.getppid() == parent:
-            try:
-                daemon = connect(environ=environ, timeout_s=_POLL_S + 10)
-                waiting = _ask(daemon, asked, again=False, wait_s=_POLL_S)
-            except (errors.TransportFailure, errors.StorageFailure):
-                time.sleep(_RETRY_S)  # the daemon is away; it is found anew
-                continue
-            if waiting and os.getppid() == parent:
-                print(told(waiting), file=sys.stderr)
-                return _WOKEN
-    return 0
-
-
-def _ask(daemon: Client, asked: Mapping[str, Any], *, again: bool, wait_s: int | None) -> Sequence[Mapping[str, Any]]:
-    client = str(asked.get("session_id") or "")
-    answer = daemon.get("/api/waiting", client=client, again=int(again), wait=wait_s)
-    found: Sequence[Mapping[str, Any]] = answer["waiting"]
-    return found
-
-
-@contextlib.contextmanager
-def _alone(session: str) -> Iterator[bool]:
-    """Whether this is the session's only watcher; held until the block ends, also by a crash."""
-    import fcntl  # with the two below only here: a hook that merely tells starts sooner without them
-    import hashlib
-    import tempfile
-
-    folder = os.path.join(tempfile.gettempdir(), f"postroom-hook-{os.getuid()}")  # noqa: PTH118 - pathlib costs start-up time
-    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - as above
-    if os.stat(folder).st_uid != os.getuid():  # noqa: PTH116 - as above
-        raise errors.Forbidden(f"{folder} belongs to somebody else")
-    name = hashlib.sha256(session.encode()).hexdigest()[:32]
-    handle = os.open(os.path.join(folder, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)  # noqa: PTH118 - as above
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        yield False
-    else:
-        yield True
-    finally:
-        os.close(handle)
