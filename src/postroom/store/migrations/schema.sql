@@ -206,6 +206,44 @@ CREATE TABLE gate_audit (
 
 CREATE INDEX ix_gate_audit_outgoing ON gate_audit (outgoing_id, seq);
 
+CREATE TABLE hosted_inbox (
+    id INTEGER NOT NULL, 
+    pod TEXT NOT NULL, 
+    address TEXT NOT NULL, 
+    owner_agent TEXT, 
+    display_name TEXT, 
+    floor_at BIGINT, 
+    seen_at BIGINT NOT NULL, 
+    created_at BIGINT NOT NULL, 
+    PRIMARY KEY (id), 
+    CONSTRAINT uq_hosted_inbox_address UNIQUE (address)
+);
+
+CREATE INDEX ix_hosted_inbox_owner ON hosted_inbox (owner_agent);
+
+CREATE TABLE hosted_seen (
+    id INTEGER NOT NULL, 
+    inbox TEXT NOT NULL, 
+    kind TEXT NOT NULL, 
+    ref TEXT NOT NULL, 
+    detail TEXT NOT NULL, 
+    at BIGINT NOT NULL, 
+    PRIMARY KEY (id), 
+    CONSTRAINT uq_hosted_seen UNIQUE (inbox, kind, ref, detail)
+);
+
+CREATE INDEX ix_hosted_seen_at ON hosted_seen (inbox, at);
+
+CREATE TABLE hosted_send (
+    id INTEGER NOT NULL, 
+    outgoing_id TEXT NOT NULL, 
+    first_at BIGINT NOT NULL, 
+    message_id TEXT, 
+    thread_id TEXT, 
+    PRIMARY KEY (id), 
+    CONSTRAINT uq_hosted_send_outgoing UNIQUE (outgoing_id)
+);
+
 CREATE TABLE house_secret (
     id INTEGER NOT NULL, 
     pod TEXT NOT NULL, 
