@@ -26,9 +26,9 @@ def folder(given: Path | None = None) -> Path:
     return (given or Path(os.environ.get("CODEX_HOME") or "~/.codex")).expanduser().absolute()
 
 
-def changes(to: Link, home: Path, *, ask: bool = False, wake: bool = False) -> list[Change]:
-    """What is put into its files. Raises `NotFound` if it is to be woken and is not on the PATH."""
-    hooks = telling(to, _EVENTS) | (queueing(to, _program()) if wake else {})
+def changes(to: Link, home: Path, *, ask: bool = False, wake: str | None = None) -> list[Change]:
+    """What is put into its files. `wake` is the program that wakes it."""
+    hooks = telling(to, _EVENTS) | (queueing(to, wake) if wake else {})
     block = _block(to, ask=ask)
     return [
         Change(path=home / "config.toml", put=lambda text: _put(home, text, block), take=_take),
@@ -45,7 +45,8 @@ def server(home: Path | None = None) -> Any:
     return tree.get("mcp_servers", {}).get("postroom")
 
 
-def _program() -> str:
+def program() -> str:
+    """Codex itself. Raises `NotFound`."""
     found = shutil.which("codex")
     if found is None:
         raise NotFound("codex is not on the PATH, and waking goes through it", fix="put it there, or leave out --wake")

@@ -49,7 +49,7 @@ def claude(
     """Give Claude Code tools, hooks that say what waits, and the /mailbox commands."""
     place = claude_code.folder(home)
     _carry_out(
-        agent, place / "postroom", lambda to: claude_code.changes(to, place, ask=ask, wake=wake, channel=channel),
+        agent, place / "postroom", lambda to: claude_code.changes(to, place, ask=ask, wake=wake or remove, channel=channel),
         show=show, remove=remove,
     )  # fmt: skip
 
@@ -66,9 +66,9 @@ def codex(
 ) -> None:
     """Give Codex CLI tools, and hooks that say what waits. It runs them once you reviewed them in its /hooks."""
     place = codex_cli.folder(home)
+    waker = "codex" if remove else codex_cli.program() if wake else None  # all there may be is taken out
     _carry_out(
-        agent, place / "postroom", lambda to: codex_cli.changes(to, place, ask=ask, wake=wake and not remove),
-        show=show, remove=remove,
+        agent, place / "postroom", lambda to: codex_cli.changes(to, place, ask=ask, wake=waker), show=show, remove=remove
     )  # fmt: skip
     if not (show or remove):
         typer.echo("review the hooks once: start codex, then /hooks", err=True)

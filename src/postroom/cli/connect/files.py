@@ -66,7 +66,7 @@ def remove(changes: Iterable[Change]) -> None:
             continue
         after = change.take(now)
         before = _read(copy)
-        if change.take(change.put(before)) == after:
+        if change.take(change.put(before)) == change.take(change.put(now)):
             after = before  # nothing but ours was changed
         if after != now:
             _say(change.path, now, change.take(now))
