@@ -68,9 +68,10 @@ class Gate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What a model is shown of a body, in characters."""
+    """What a model is shown of a body, in characters. `kingfisher`: that scanner too looks for secrets (an extra)."""
 
     max_body_chars: int = 8000
+    kingfisher: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

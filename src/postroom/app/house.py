@@ -37,6 +37,7 @@ from postroom.model.session import SessionHost
 from postroom.office.mail import OfficeMail
 from postroom.office.office import Office
 from postroom.reader.reader import Reader
+from postroom.safety.kingfisher import Kingfisher
 from postroom.safety.redact import Redactor
 from postroom.sessions.hosts.bridge import BridgeHost
 from postroom.sessions.hosts.command import CommandHost
@@ -113,7 +114,8 @@ class House:
     async def _wire(cls, folder: Path, config: Config, store: Store, clock: Clock) -> Self:
         access = Access(store)
         await access.ensure_owner_key(folder)
-        redactor = Redactor(own_secrets=own_secrets(folder, config))
+        engines = [Kingfisher(folder / "cache" / "kingfisher")] if config.view.kingfisher else []
+        redactor = Redactor(own_secrets=own_secrets(folder, config), engines=engines)
         relay = Relay(config.relay, config.office.domains[0]) if config.relay.host else None
         office = await Office.open(store, config, relay, clock=clock)
         office.deliveries.rendered_by(WebhookBodies(office.mail))

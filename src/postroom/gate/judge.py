@@ -5,8 +5,10 @@ Lists are read through `Mail` as the system, so an agent's rights do not narrow 
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Sequence
+from typing import Final
 
 from postroom.clock import Clock
 from postroom.config import Gate as GateConfig
@@ -14,6 +16,7 @@ from postroom.errors import Invalid
 from postroom.gate.caps import over_cap
 from postroom.gate.freeze import hidden_recipients, recipients
 from postroom.gate.readlog import StoredReadLog
+from postroom.limits import KIB
 from postroom.model.ports import Mail, Sender
 from postroom.model.principal import SYSTEM, Principal
 from postroom.model.request import Outbound
@@ -21,6 +24,8 @@ from postroom.policy.decision import Decision, Facts, RecipientFacts, decide
 from postroom.policy.recipients import check_entry, matches
 from postroom.safety.redact import Redactor
 from postroom.store.engine import Store
+
+_AT_ONCE: Final = 256 * KIB  # of attachments
 
 
 class Judge:
@@ -61,7 +66,7 @@ class Judge:
             read_only=self._config.read_only,
             approval=self._config.approval,
             hidden=() if principal.is_owner or self._config.bcc else hidden_recipients(outbound),
-            secrets_found=self._secrets(outbound),
+            secrets_found=await self._secrets(outbound),
             over_cap=None if again else self._over_cap(principal, addresses),
             unreachable=unreachable,
             read_outside=0 if principal.agent_id is None else self._read_log.count(principal.agent_id),
@@ -87,10 +92,19 @@ class Judge:
             authenticated=is_local or (trusted and await self._mail.is_authenticated(system, address)),
         )
 
-    def _secrets(self, outbound: Outbound) -> tuple[str, ...]:
-        names = [name for entry in outbound.attachments for name in (entry.filename, entry.url)]
-        texts = (outbound.subject, outbound.text, outbound.html, *outbound.headers.values(), *names)
-        return tuple(dict.fromkeys(span.kind for text in texts if text for span in self._redactor.find(text)))
+    async def _secrets(self, outbound: Outbound) -> tuple[str, ...]:
+        """The kinds of secrets in everything that would leave, files too; much of it is read in a thread."""
+        large = sum(len(entry.content) for entry in outbound.attachments) > _AT_ONCE
+        return await asyncio.to_thread(self._kinds, outbound) if large else self._kinds(outbound)
+
+    def _kinds(self, outbound: Outbound) -> tuple[str, ...]:
+        names = (name for entry in outbound.attachments for name in (entry.filename, entry.url))
+        addresses = (*outbound.to, *outbound.cc, *outbound.bcc, *outbound.reply_to)
+        answered = (outbound.in_reply_to, *outbound.references)
+        texts = (outbound.subject, outbound.text, outbound.html, *outbound.headers.values(), *answered, *addresses, *names)
+        found = [span.kind for text in texts if text for span in self._redactor.find(text)]
+        found += [kind for entry in outbound.attachments for kind in self._redactor.kinds_in(entry.content)]
+        return tuple(dict.fromkeys(found))
 
 
 def _check_list(name: str, entries: Sequence[str]) -> None:

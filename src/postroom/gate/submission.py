@@ -17,6 +17,7 @@ from io import BytesIO
 from postroom.clock import MICROS
 from postroom.errors import Invalid, NotFound
 from postroom.mime.addresses import Address, parse_address
+from postroom.mime.encoded_words import decode_words
 from postroom.mime.parse import Parsed, parse
 from postroom.model.mail import AttachmentData, Inbox
 from postroom.model.ports import Mail
@@ -24,6 +25,8 @@ from postroom.model.principal import Principal
 from postroom.model.request import Outbound, SendKind, SendRequest
 
 _POLICY = compat32.clone(linesep="\r\n", cte_type="7bit", max_line_length=None)
+_SHOWN_APART = frozenset(("from", "to", "cc", "reply-to", "subject", "in-reply-to", "references"))
+_OF_THE_FORM = frozenset(("mime-version", "content-type", "content-transfer-encoding"))
 _DROPPED = ("Bcc", "Resent-Bcc", "Return-Path", "Date", "Message-ID")
 
 
@@ -47,6 +50,7 @@ async def resolve_submission(mail: Mail, principal: Principal, inbox: Inbox, req
         text=parsed.text,
         html=parsed.html,
         labels=request.labels,
+        headers=_other_headers(request.raw or b""),
         attachments=tuple(
             AttachmentData(
                 content=part.content,
@@ -81,6 +85,17 @@ def submission_bytes(raw: bytes, *, message_id: str, at_us: int) -> bytes:
     if not written or not written.isascii() or b"\0" in written:
         raise Invalid("the mail cannot be written as 7-bit mail", fix="encode its parts as base64 or quoted-printable")
     return written if written.endswith(b"\r\n") else written + b"\r\n"
+
+
+def _other_headers(raw: bytes) -> dict[str, str]:
+    """What else the mail's head says, for whoever is asked: several of one name on one line."""
+    message: RawMessage = message_from_bytes(raw, policy=_POLICY)
+    others = _SHOWN_APART | _OF_THE_FORM | {name.lower() for name in _DROPPED}
+    found: dict[str, list[str]] = {}
+    for name, value in message.items():
+        if name.lower() not in others:
+            found.setdefault(name, []).append(decode_words(str(value)))
+    return {name: " | ".join(values) for name, values in found.items()}
 
 
 def _by_field(parsed: Parsed, envelope: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:

@@ -9,11 +9,14 @@ holds itself are matched exactly, also percent-encoded and inside base64.
 A secret becomes `[redacted:kind#tag]`; the tag is keyed, so two mentions of one secret can be told
 to be the same and nothing more. Views, logs and receipts are redacted; an outgoing mail never is:
 there a finding refuses the mail, because a silently altered mail is a lie.
+
+Another engine may be asked besides (`safety.kingfisher`); what it finds counts as what ours find.
 """
 
 from __future__ import annotations
 
 import base64
+import codecs
 import hmac
 import math
 import secrets
@@ -21,7 +24,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import re2
 
@@ -34,6 +37,7 @@ _SET_MEMORY: Final = 16 << 20  # bytes of automaton states, kept across calls; R
 _NARROW = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 _WIDE_WORD = re2.compile("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]{4}")
 _ASCII_BLANKS = bytes(code for code in range(0x80) if code <= 0x20 or code == 0x7F)
+_BYTE_ORDER_MARKS: Final = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _CONTINUATIONS = bytes(range(0x80, 0xC0))  # UTF-8 bytes that begin no character
 _BLANKS = re2.compile(
     r"[\p{Z}\p{C}\x{34f}\x{115f}\x{1160}\x{180b}-\x{180f}\x{2800}\x{3164}\x{fe00}-\x{fe0f}\x{ffa0}\x{e0100}-\x{e01ef}]"
@@ -49,11 +53,18 @@ class Span:
     kind: str
 
 
+class Engine(Protocol):
+    """Finds secrets in UTF-8, in bytes; in any order, and they may overlap."""
+
+    def find(self, data: bytes) -> Iterable[Span]: ...
+
+
 class Redactor:
     """Finds secrets. Safe to share between threads; `add_secret` takes effect for the next call."""
 
-    def __init__(self, own_secrets: Iterable[str] = (), *, key: bytes | None = None) -> None:
+    def __init__(self, own_secrets: Iterable[str] = (), *, key: bytes | None = None, engines: Sequence[Engine] = ()) -> None:
         self._key = key or secrets.token_bytes(16)
+        self._engines = tuple(engines)
         self._own: set[str] = set()
         self._marks: set[bytes] = set()  # without one of these, or a percent sign, there is none of our own
         self._own_pattern: Any = None
@@ -73,8 +84,14 @@ class Redactor:
         if len(data) > len(text) and _WIDE_WORD.search(data):
             text = text.translate(_NARROW)
             data = text.encode("utf-8", "surrogatepass")
-        found = _to_characters(data, [*self._find_own(data), *_rule_set(compact=False).find(data)])
+        found = _to_characters(data, self._find_plain(data))
         return _merge([*found, *self._find_split(text, data)])
+
+    def kinds_in(self, content: bytes) -> tuple[str, ...]:
+        """The kinds of secrets in a file, each once: read as text where it is text, else as the bytes it is."""
+        text = _text_of(content)
+        found = self.find(text) if text is not None else self._find_plain(content)
+        return tuple(dict.fromkeys(span.kind for span in found))
 
     def redact(self, text: str) -> tuple[str, int]:
         """`text` with each secret replaced by its placeholder, and how many there were."""
@@ -88,6 +105,10 @@ class Redactor:
     def _placeholder(self, kind: str, value: str) -> str:
         plain = _squeeze(value.translate(_NARROW).encode("utf-8", "surrogatepass"))
         return f"[redacted:{kind}#{hmac.digest(self._key, plain, 'sha256').hex()[:6]}]"
+
+    def _find_plain(self, data: bytes) -> list[Span]:
+        others = (span for engine in self._engines for span in engine.find(data))
+        return [*self._find_own(data), *_rule_set(compact=False).find(data), *others]
 
     def _find_own(self, data: bytes) -> Iterator[Span]:
         if self._own_pattern is not None and (b"%" in data or any(mark in data for mark in self._marks)):
@@ -169,6 +190,17 @@ def _options() -> Any:
 
 def _compile(pattern: str) -> Any:
     return re2.compile(pattern.encode("latin-1"), _options())
+
+
+def _text_of(content: bytes) -> str | None:
+    """The text in a file, by its byte order mark, else as UTF-8; None when it is no text."""
+    for mark, encoding in _BYTE_ORDER_MARKS.items():
+        if content.startswith(mark):
+            return content.decode(encoding, "replace")
+    try:
+        return None if b"\0" in content else content.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
 
 
 def _squeeze(data: bytes) -> bytes:

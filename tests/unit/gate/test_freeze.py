@@ -261,3 +261,10 @@ async def test_a_submitted_mail_speaks_for_its_inbox_only(house, old_from):
 async def test_raw_bytes_count_for_a_submission_only(house):
     _, raw = await frozen(house, raw=RAW)
     assert b"Good day" in raw
+
+
+async def test_every_other_header_of_a_submitted_mail_is_shown_to_whoever_is_asked(house):
+    more = b"X-Note: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\nx-list: a\nx-list: b\n c\nFrom: Scout <"
+    row, raw = await frozen(house, SendKind.SUBMISSION, raw=RAW.replace(b"From: Scout <", more), envelope_to=(ADA,), text=None)
+    assert row.headers == {"X-Note": "Grüße", "x-list": "a | b c"}
+    assert raw.count(b"x-list:") == 2

@@ -1,6 +1,7 @@
 """Submit, hold, approve, refuse: what each leaves behind, and what it never does."""
 
 import asyncio
+from base64 import b64encode
 
 import pytest
 from sqlalchemy import bindparam, update
@@ -131,6 +132,13 @@ async def test_the_list_pages_through_a_state_newest_first(house, owner):
         ({}, {"text": "the key is own-secret-of-the-house"}, (ADA,)),
         ({}, {"subject": "own-secret-of-the-house"}, (ADA,)),
         ({}, {"attachments": (AttachmentData(content=b"", filename="own-secret-of-the-house.txt"),)}, (ADA,)),
+        ({}, {"attachments": (AttachmentData(content=b"key = own-secret-of-the-house"),)}, (ADA,)),
+        ({}, {"attachments": (AttachmentData(content=b64encode(b"key own-secret-of-the-house.")),)}, (ADA,)),
+        ({}, {"attachments": (AttachmentData(content=b"PK\0\xff own%2Dsecret%2dof-the-house"),)}, (ADA,)),
+        ({}, {"attachments": (AttachmentData(content="own-secret-of-the-house".encode("utf-16")),)}, (ADA,)),
+        ({}, {"attachments": (AttachmentData(content=bytes(600_000) + b"own-secret-of-the-house"),)}, (ADA,)),
+        ({}, {"headers": {"X-Note": "own-secret-of-the-house"}}, (ADA,)),
+        ({}, {"to": ("own-secret-of-the-house@elsewhere.example",)}, ("own-secret-of-the-house@elsewhere.example",)),
     ],
 )
 async def test_what_the_rules_forbid_is_refused_unasked(house, owner, settings, fields, addresses):

@@ -238,3 +238,22 @@ def test_hostile_text_is_read_to_the_end(name: str) -> None:
 def test_rules_have_unique_patterns_and_plain_names() -> None:
     assert len({rule.pattern for rule in RULES}) == len(RULES)
     assert all(re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", rule.kind) for rule in RULES)
+
+
+@pytest.mark.parametrize(
+    ("content", "kinds"),
+    [
+        (b"", ()),
+        (b"nothing here", ()),
+        (OWN_VALUE.encode(), (OWN,)),
+        (b"\x89PNG\0" + OWN_VALUE.encode(), (OWN,)),
+        (b"\xff\xd8 " + base64.b64encode(OWN_VALUE.encode()), (OWN,)),
+        (OWN_VALUE.encode("utf-16"), (OWN,)),
+        (OWN_VALUE.encode("utf-8-sig"), (OWN,)),
+        ("\ufeff".encode("utf-16-be") + OWN_VALUE.encode("utf-16-be"), (OWN,)),
+        (b"correct-\r\n horse-battery-9", (OWN,)),
+        (b"AKIA" + b"QX2TZ7NLW4KM3PVB", ("aws-key-id",)),
+    ],
+)
+def test_a_file_is_read_as_text_where_it_is_text_else_as_bytes(content: bytes, kinds: tuple[str, ...]) -> None:
+    assert Redactor([OWN_VALUE]).kinds_in(content) == kinds
