@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from postroom.errors import NotFound, PostroomError, Unauthorized
-from postroom.interfaces.mcp.silent import accept, carry_out, silent_call, taken
+from postroom.interfaces.mcp.silent import accept, call_in, carry_out, params_of, taken
 from postroom.model.principal import Principal
 from postroom.tools.toolset import Joined, Toolset
+
+if TYPE_CHECKING:
+    from postroom.interfaces.mcp.server import Front
 
 _SERVER = "postroom.interfaces.mcp.server"
 
@@ -26,7 +29,7 @@ class McpDoor:
 
     def __init__(self, paths: dict[str, Toolset]) -> None:
         self._paths = paths
-        self._starting: asyncio.Task[dict[str, ASGIApp]] | None = None
+        self._starting: asyncio.Task[dict[str, Front]] | None = None
         self._running: list[asyncio.Task[None]] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -38,12 +41,14 @@ class McpDoor:
             raise Unauthorized("MCP needs a bearer token", code="missing_authorization")
         path = scope["path"].rstrip("/")
         body, again = await taken(receive)
-        if (params := silent_call(body)) is not None:
+        call = call_in(body)
+        if call is not None and "id" not in call:
             await accept(send)
-            await carry_out(self._paths[path], scope, params)
+            await carry_out(self._paths[path], scope, params_of(call))
             return
-        apps = await self._start()
-        await apps[path](scope, again, send)
+        fronts = await self._start()
+        if call is None or not await fronts[path].direct.answer(scope, call, send):
+            await fronts[path].manager.handle_request(scope, again, send)
 
     async def warm(self) -> None:
         """Load the protocol library and open the door, so that the first request does not wait for it."""
@@ -56,21 +61,20 @@ class McpDoor:
         await asyncio.gather(*self._running, return_exceptions=True)
         self._running, self._starting = [], None
 
-    async def _start(self) -> dict[str, ASGIApp]:
+    async def _start(self) -> dict[str, Front]:
         if self._starting is None:
             self._starting = asyncio.create_task(self._open())
         return await asyncio.shield(self._starting)
 
-    async def _open(self) -> dict[str, ASGIApp]:
+    async def _open(self) -> dict[str, Front]:
         server: Any = await asyncio.to_thread(importlib.import_module, _SERVER)
-        apps = {}
+        fronts = {}
         for path, tools in self._paths.items():
-            manager = server.manager_of(tools)
+            fronts[path] = server.front_of(tools)
             opened = asyncio.Event()
-            self._running.append(asyncio.create_task(server.keep_open(manager, opened)))
+            self._running.append(asyncio.create_task(server.keep_open(fronts[path].manager, opened)))
             await opened.wait()
-            apps[path] = manager.handle_request
-        return apps
+        return fronts
 
 
 def mcp_app(**sets: Toolset) -> McpDoor:

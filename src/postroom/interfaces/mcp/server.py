@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -20,6 +21,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 
 from postroom import __version__
+from postroom.interfaces.mcp.direct import Direct
 from postroom.limits import HTTP_BODY_BYTES
 from postroom.model.principal import Principal
 from postroom.tools.result import ToolResult
@@ -34,15 +36,25 @@ _GREETINGS = ("initialize", "server/discover")
 _Context = ServerRequestContext[Any, Any]
 
 
-def manager_of(tools: Toolset) -> StreamableHTTPSessionManager:
+@dataclass(frozen=True, slots=True)
+class Front:
+    """How requests reach one set of tools: plain calls directly, everything else through the library's transport."""
+
+    manager: StreamableHTTPSessionManager
+    direct: Direct
+
+
+def front_of(tools: Toolset) -> Front:
     """A stateless HTTP front of the tools, answering in JSON. Host and Origin are the HTTP surface's to check."""
-    return StreamableHTTPSessionManager(
-        app=server_of(tools),
+    server = server_of(tools)
+    manager = StreamableHTTPSessionManager(
+        app=server,
         json_response=True,
         stateless=True,
         security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         max_request_body_size=HTTP_BODY_BYTES,
     )
+    return Front(manager, Direct(server))
 
 
 async def keep_open(manager: StreamableHTTPSessionManager, opened: asyncio.Event) -> None:

@@ -43,16 +43,19 @@ async def taken(receive: Receive) -> tuple[bytes, Receive]:
     return body, again
 
 
-def silent_call(body: bytes) -> Mapping[str, Any] | None:
-    """The parameters of a call that wants no answer, None of any other body."""
+def call_in(body: bytes) -> Mapping[str, Any] | None:
+    """The message when it is a `tools/call`, None of any other body."""
     if b'"tools/call"' not in body:
         return None
     try:
         message = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    if not isinstance(message, dict) or "id" in message or message.get("method") != "tools/call":
-        return None
+    return message if isinstance(message, dict) and message.get("method") == "tools/call" else None
+
+
+def params_of(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A call's parameters."""
     params = message.get("params")
     return params if isinstance(params, dict) else {}
 
