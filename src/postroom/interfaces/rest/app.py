@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import Depends, FastAPI
 from fastapi.security import HTTPBearer
 
@@ -22,6 +24,7 @@ from postroom.interfaces.rest import (
     webhooks,
 )
 from postroom.interfaces.rest.door import Door, Gate, Signer
+from postroom.interfaces.rest.links import add_links
 from postroom.interfaces.rest.paths import RawSegments
 from postroom.interfaces.rest.routing import PROBLEMS
 from postroom.interfaces.rest.scopes import IN_INBOX, IN_POD, INBOX, POD
@@ -31,9 +34,19 @@ from postroom.model.ports import Mail
 _BEARER = HTTPBearer(scheme_name="key", bearerFormat="am_…", auto_error=False)
 
 
+class _V0(FastAPI):
+    """FastAPI, with links in its document."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The document, made once."""
+        if self.openapi_schema is None:
+            self.openapi_schema = add_links(super().openapi())
+        return self.openapi_schema
+
+
 def v0_app(*, mail: Mail, gate: Gate, access: Access, signer: Signer, clock: Clock, domains: tuple[str, ...]) -> FastAPI:
     """The AgentMail API over these rooms. Expects `request.scope["state"]["principal"]`."""
-    app = FastAPI(
+    app = _V0(
         title="postroom: the AgentMail API",
         servers=[{"url": "/v0"}],
         openapi_url=None,
