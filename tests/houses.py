@@ -57,12 +57,15 @@ class Living:
 
 
 @contextlib.asynccontextmanager
-async def living(folder: Path, config: Config | None = None, *, clock: Clock | None = None) -> AsyncIterator[Living]:
-    """A house for the length of a block."""
+async def living(
+    folder: Path, config: Config | None = None, *, clock: Clock | None = None, listener: Listener | None = None
+) -> AsyncIterator[Living]:
+    """A house for the length of a block. A given `listener` is the caller's to serve on."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     house = await House.open(folder, config or Config(), clock=clock)
-    listener = bind("127.0.0.1", 0)
-    listener.socket.close()  # only its name is used: requests do not go through a socket
+    if listener is None:
+        listener = bind("127.0.0.1", 0)
+        listener.socket.close()  # only its name is used: requests do not go through a socket
     house.address.http = listener.origin
     mcp = mcp_door(house)
     opened = Living(house, listener, http_app(house, listener, mcp, socket_door(house)))

@@ -327,6 +327,7 @@ def _check(config: Config) -> None:
     relay = config.relay
     if relay.host and relay.tls == "off" and relay.host not in ("127.0.0.1", "::1", "localhost"):
         raise Invalid('relay.tls = "off" is allowed to a loopback relay only', fix='set relay.tls = "starttls"')
+    _check_hosted(config.office)
     for name in ("webhook_hosts", "attachment_hosts"):
         for entry in getattr(config.office, name):
             _check_host(name, entry)
@@ -344,6 +345,23 @@ def _check(config: Config) -> None:
     if config.inbound.dns not in ("off", "system") and not _NAME_SERVER.fullmatch(config.inbound.dns):
         raise Invalid('inbound.dns must be "off", "system" or the address of a name server', fix="for example 192.0.2.53:53")
     _check_reader(config.reader)
+
+
+_ORIGIN = re.compile(r"https://([A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*|\[[0-9A-Fa-f:]+\])(:\d{1,5})?/?")
+_LOOPBACK_ORIGIN = re.compile(r"http://(127\.0\.0\.1|\[::1\]|localhost)(:\d{1,5})?/?")
+
+
+def _check_hosted(office: Office) -> None:
+    """The key goes where `url` says and nowhere else, so `url` is an origin and nothing more."""
+    if not office.url:
+        return
+    if not (_ORIGIN.fullmatch(office.url) or _LOOPBACK_ORIGIN.fullmatch(office.url)):
+        raise Invalid(
+            "office.url is https://HOST or https://HOST:PORT and no more; http:// is for loopback",
+            fix='for example "https://api.agentmail.to"',
+        )
+    if office.key.partition(":")[0] not in ("env", "file", "keyring"):
+        raise Invalid("office.key is given by reference", fix="write env:NAME, file:PATH or keyring:NAME")
 
 
 # What each provider's account may and must say; every other key of an account is an error there.

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from engines import url_of
+from hostedkit import Trouble, hosted_over, remote_office
 from postroom.config import Config
 from postroom.errors import Forbidden, Invalid, NotFound
 from postroom.model.mail import AttachmentData, DraftFields, NewInbox
@@ -56,7 +57,16 @@ async def _office_at(where: Any, url: str) -> AsyncIterator[Backend]:
     await store.close()
 
 
+@asynccontextmanager
+async def _hosted(folder: Path, trouble: Trouble | None = None) -> AsyncIterator[Backend]:
+    """Another postroom by real HTTP; with `trouble`, a peer in between that gets most things wrong once."""
+    async with remote_office(folder / "there", trouble) as remote, hosted_over(folder / "here", remote) as here:
+        yield Backend(here.office.mail, remote.arrive)
+
+
 BACKENDS: dict[str, Callable[[Path], Any]] = {
+    "hosted over our own office": _hosted,
+    "hosted over a misbehaving one": lambda folder: _hosted(folder, Trouble()),
     "office on sqlite": _office,
     "office on postgresql": lambda folder: _office(folder, "postgresql"),
     "office in memory": lambda folder: _office(":memory:"),

@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from postroom.app.house import House, boundary_of
 from postroom.app.lazy import Lazy
 from postroom.app.waiting import Everything
+from postroom.errors import NotFound
 from postroom.gate.dialog import Dialog
 from postroom.interfaces.a2a.app import A2ADoor
 from postroom.interfaces.a2a.cards import CardDoor, agent_card, legacy_card
@@ -63,7 +64,7 @@ def http_app(house: House, listener: Listener, mcp: McpDoor, socket: Lazy) -> AS
         accepting=lambda: house.store.accepting,
         boundary=lambda principal: boundary_of(house.folder, principal),
         reading=reader_tools(house),
-        hooks=mail,
+        hooks=None if house.hosted else mail,
     )
     streams = StreamDoor(house.mailbox, limit=house.config.mailbox.stream_limit)
     origin = build(
@@ -126,6 +127,8 @@ def bridge_door(house: House, sessions: Everything) -> BridgeDoor:
 
 def email_api(house: House) -> Any:
     """`/v0`."""
+    if house.hosted is not None:
+        return Elsewhere(house.hosted.url)
     from postroom.interfaces.rest.app import v0_app
 
     return v0_app(
@@ -145,6 +148,8 @@ def socket_door(house: House) -> Lazy:
         return await house.access.authenticate(token_of(scope))
 
     def make() -> Any:
+        if house.hosted is not None:
+            return Elsewhere(house.hosted.url)
         from postroom.interfaces.rest.frames import Frames
         from postroom.interfaces.stream.socket import SocketDoor
 
@@ -156,6 +161,30 @@ def socket_door(house: House) -> Lazy:
 def mcp_door(house: House) -> McpDoor:
     """`/mcp` and a path for each set of tools; loads its protocol library on first use."""
     return mcp_app(email=email_tools(house), mailbox=MailboxTools(house.mailbox), reader=reader_tools(house))
+
+
+class Elsewhere:
+    """`/v0` and its WebSocket where the email is at a hosted office: they say so, and where."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        raise self._answer()
+
+    def openapi(self) -> Any:
+        """There is no document of it here either."""
+        raise self._answer()
+
+    async def close(self) -> None:
+        """Nothing was opened."""
+
+    def _answer(self) -> NotFound:
+        return NotFound(
+            f"this post room uses the hosted office at {self._url}; its email API is there",
+            code="hosted_office",
+            fix="agents use /mcp here, under the owner's rules; programs with a key of that office ask it directly",
+        )
 
 
 class OpenApi:

@@ -12,7 +12,7 @@ import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 import structlog
 
@@ -46,6 +46,9 @@ from postroom.store.engine import Store
 from postroom.wires.fetch import Fetcher
 from postroom.wires.smtp import Relay
 
+if TYPE_CHECKING:
+    from postroom.hosted.office import HostedOffice
+
 # Names of secrets of the house: what keys the audit chain, what encrypts grants, what keys the
 # mailbox's chain and what signs the heads of both chains.
 AUDIT_SECRET, GRANTS_SECRET, MAILBOX_SECRET, CHECKPOINT_SECRET = "audit", "grants", "mailbox", "checkpoints"
@@ -61,7 +64,7 @@ class Address:
 
 
 class House:
-    """Rooms of one data folder. `mail` is the office's with what agents read written down: the one doors use."""
+    """Rooms of one data folder. With a `hosted` office our own rests. `mail` is the office's with what agents read written down: the one doors use."""
 
     def __init__(
         self,
@@ -71,6 +74,7 @@ class House:
         store: Store,
         access: Access,
         office: Office,
+        hosted: HostedOffice | None,
         gate: Gate,
         mail: OfficeMail,
         sessions: Sessions,
@@ -86,6 +90,7 @@ class House:
         self.store = store
         self.access = access
         self.office = office
+        self.hosted = hosted
         self.gate = gate
         self.mail = mail
         self.sessions = sessions
@@ -119,13 +124,15 @@ class House:
         relay = Relay(config.relay, config.office.domains[0]) if config.relay.host else None
         office = await Office.open(store, config, relay, clock=clock)
         office.deliveries.rendered_by(WebhookBodies(office.mail))
+        hosted = hosted_office(store, config, access)
+        backend = office if hosted is None else hosted
         address = Address()
         read_log = StoredReadLog(store, clock)
-        mail = cast("OfficeMail", Reading(office.mail, read_log))
+        mail = cast("OfficeMail", Reading(backend.mail, read_log))
         gate = Gate(
             store,
-            office.mail,
-            office.sender,
+            backend.mail,
+            backend.sender,
             config,
             clock=clock,
             redactor=redactor,
@@ -136,7 +143,7 @@ class House:
             checkpoints=Checkpoints(store, clock, folder / FILE, await access.house_secret(CHECKPOINT_SECRET)),
             fetch=Fetcher(exceptions=config.office.attachment_hosts),
         )
-        office.mail.attached_by(gate.attaching)
+        backend.mail.attached_by(gate.attaching)
         bridge = BridgeHost(config.sessions)
         sessions = Sessions(
             store,
@@ -162,6 +169,7 @@ class House:
             store=store,
             access=access,
             office=office,
+            hosted=hosted,
             gate=gate,
             mail=mail,
             sessions=sessions,
@@ -178,9 +186,10 @@ class House:
 
         Of several nodes one at a time does the work of the office, the gate and the sessions; each looks after its own side of the mailbox.
         """
-        duty = Duty(self.store, {"office": self.office.run, "gate": self.gate.run, "sessions": self.sessions.run})
+        backend = self.hosted or self.office
+        duty = Duty(self.store, {"office": backend.run, "gate": self.gate.run, "sessions": self.sessions.run})
         self.store.on_others(self.access.forget)
-        self.store.on_others(self.office.wake)
+        self.store.on_others(backend.wake)
         for name, room in (("duty", duty.run()), ("mailbox", self.mailbox.run())):
             task = asyncio.create_task(room, name=name)
             task.add_done_callback(self._ended)
@@ -191,7 +200,10 @@ class House:
         await self._failed.wait()
 
     async def listen_smtp(self, host: str, port: int) -> None:
-        """Open the SMTP door."""
+        """Open the SMTP door; with a hosted office there is none, for mail arrives there and leaves from there."""
+        if self.hosted is not None:
+            log.info("no_smtp_door", office=self.hosted.url)
+            return
         desk = SubmissionDesk(self.access, self.office.mail, self.gate)
         door = SmtpDoor(self.office.intake, hostname=self.config.office.domains[0], domains=self.office.domains, submission=desk)
         bound = await door.start(host, port)
@@ -208,6 +220,8 @@ class House:
         await self.sessions.close()
         await self.mailbox.close()
         await self.reader.close()
+        if self.hosted is not None:
+            await self.hosted.close()
         with contextlib.suppress(PostroomError):
             await self.gate.close()
         await self.store.close()
@@ -242,6 +256,15 @@ async def mailbox_of(folder: Path, store: Store, access: Access, config: Config,
         folder=folder,
         directory=agents,
     )
+
+
+def hosted_office(store: Store, config: Config, access: Access) -> HostedOffice | None:
+    """The office elsewhere, if the config names one; loaded then only."""
+    if not config.office.url:
+        return None
+    from postroom.hosted.office import HostedOffice
+
+    return HostedOffice(store, config, access.principal_of)
 
 
 def session_hosts(folder: Path, config: Config, access: Access, address: Address) -> dict[str, SessionHost]:

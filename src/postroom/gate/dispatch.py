@@ -48,19 +48,22 @@ class Dispatch:
                 log.warning("hand_over_failed", outgoing_id=outgoing_id, problem=type(problem).__name__)
                 await self._waits(outgoing_id, problem)
 
-    async def hand_over(self, outgoing_id: str, *, judge_again: bool = True) -> None:
-        """Send it if it is approved or was being sent. Raises `StorageFailure` or `Busy`; then `recover` tries again."""
+    async def hand_over(self, outgoing_id: str, *, judge_again: bool = True) -> Accepted | None:
+        """Send it if it is approved or was being sent; what the sender made of it.
+
+        Raises `StorageFailure` or `Busy`; then `recover` tries again.
+        """
         async with self._turns.of(outgoing_id):
             row = self._store.read_now(lambda reader: rows.find(reader, outgoing_id))
             if row is not None and row.state is State.APPROVED:
                 row = await self._start(row, judge_again=judge_again)
             if row is None or row.state is not State.SENDING or row.handed_at is not None:
-                return
+                return None
             frozen = await self.frozen(row)
             if not self.matches(frozen):
                 await self._fail(row, State.FAILED, "the stored mail is not the one that was approved")
-                return
-            await self._send(row, frozen)
+                return None
+            return await self._send(row, frozen)
 
     async def frozen(self, row: Row) -> Frozen:
         """The mail as it was frozen, read back from the store."""
@@ -88,7 +91,7 @@ class Dispatch:
                 )
         return await self._store.write(lambda tx: self._moves.move(tx, row, State.SENDING, actor="gate", at=now, detail=None))
 
-    async def _send(self, row: Row, frozen: Frozen) -> None:
+    async def _send(self, row: Row, frozen: Frozen) -> Accepted | None:
         try:
             accepted = await self._sender.send(frozen)
         except TransportFailure as problem:
@@ -102,6 +105,8 @@ class Dispatch:
             await self._fail(row, State.FAILED, problem.message)
         else:
             await self._confirm(row.outgoing_id, accepted)
+            return accepted
+        return None
 
     async def _waits(self, outgoing_id: str, problem: Exception) -> None:
         """Say in the row why it is not gone yet, as far as the store takes it."""
@@ -113,12 +118,15 @@ class Dispatch:
         await self._note(outgoing_id, handed_at=self._clock.now_us(), thread_id=accepted.thread_id, detail=None)
 
     async def _note(self, outgoing_id: str, **changes: Any) -> None:
-        """The row may have been moved to *sent* by the follower meanwhile, so it is read again."""
+        """The row may have been moved to *sent* by the follower meanwhile, so it is read again; what it says of that stays."""
 
         def write(tx: Tx) -> None:
             row = rows.find(tx, outgoing_id)
-            if row is not None and any(getattr(row, name) != value for name, value in changes.items()):
-                note(tx, row, **changes)
+            if row is None:
+                return
+            after = changes | ({"detail": row.detail} if row.state is State.SENT else {})
+            if any(getattr(row, name) != value for name, value in after.items()):
+                note(tx, row, **after)
 
         await self._store.write(write)
 

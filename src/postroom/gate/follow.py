@@ -126,15 +126,25 @@ class Follow:
             if added:
                 log.error("wire_added_recipients", outgoing_id=row.outgoing_id, added=added)
                 failed = {**failed, **dict.fromkeys(added, NOT_APPROVED)}
-            why = "; ".join(f"{address}: {reason}" for address, reason in failed.items()) or None
+            told = [*(f"{address}: {reason}" for address, reason in failed.items()), event.snapshot.get("differs")]
+            why = "; ".join(filter(None, told)) or None
             if event.kind == OUTBOX_DEFERRED:
                 note(tx, row, detail=str(event.snapshot.get("reason") or "deferred"))
             elif event.kind == OUTBOX_FAILED:
                 self._moves.move(tx, row, State.FAILED, actor="outbox", at=event.at, detail=why or "not delivered")
             else:
                 doubled = bool(event.snapshot.get("possible_duplicate"))
+                named = str(event.snapshot.get("message_id") or row.message_id)  # a hosted office gives its own
                 sent = self._moves.move(
-                    tx, row, State.SENT, actor="outbox", at=event.at, detail=why, receipt=given, possible_duplicate=doubled
+                    tx,
+                    row,
+                    State.SENT,
+                    actor="outbox",
+                    at=event.at,
+                    detail=why,
+                    receipt=given,
+                    possible_duplicate=doubled,
+                    message_id=named,
                 )
                 if failed:
                     announce_failed(tx, sent, failed, at=event.at)

@@ -53,8 +53,13 @@ def content_hash(outbound: Outbound) -> str:
     return _hash(outbound)
 
 
-async def resolve(mail: Mail, principal: Principal, request: SendRequest, *, redact: Callable[[str], str]) -> Outbound:
-    """What `request` means now. Raises `NotFound`, `Invalid` or `Conflict`."""
+async def resolve(
+    mail: Mail, principal: Principal, request: SendRequest, *, redact: Callable[[str], str], quotes: bool = True
+) -> Outbound:
+    """What `request` means now. `quotes` False: whoever sends answers quotes what they answer.
+
+    Raises `NotFound`, `Invalid` or `Conflict`.
+    """
     draft_id = request.draft_id if request.kind is SendKind.DRAFT else None
     if request.kind is SendKind.DRAFT:
         request = await _of_draft(mail, principal, request)
@@ -66,7 +71,7 @@ async def resolve(mail: Mail, principal: Principal, request: SendRequest, *, red
         if request.kind is SendKind.FORWARD:
             outbound = await _forward(mail, principal, inbox, request, source)
         else:
-            outbound = _reply(inbox, request, source, redact)
+            outbound = _reply(inbox, request, source, redact if quotes else None)
     elif request.kind is SendKind.SUBMISSION:
         outbound = await resolve_submission(mail, principal, inbox, request)
     else:
@@ -149,9 +154,11 @@ def _new(inbox: Inbox, request: SendRequest) -> Outbound:
     )
 
 
-def _reply(inbox: Inbox, request: SendRequest, source: Message, redact: Callable[[str], str]) -> Outbound:
+def _reply(inbox: Inbox, request: SendRequest, source: Message, redact: Callable[[str], str] | None) -> Outbound:
     to, cc = _reply_recipients(inbox, request, source)
-    text, html = quoting.answer(source, request.text, request.html, redact=redact)
+    text, html = request.text, request.html
+    if redact is not None:
+        text, html = quoting.answer(source, text, html, redact=redact)
     return dataclasses.replace(
         _new(inbox, request),
         to=to,

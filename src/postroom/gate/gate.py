@@ -28,6 +28,7 @@ from postroom.gate.dispatch import Dispatch
 from postroom.gate.follow import Follow
 from postroom.gate.judge import Judge
 from postroom.gate.moves import Moves
+from postroom.gate.noticed import noticed
 from postroom.gate.readlog import StoredReadLog
 from postroom.gate.rows import Row, Selection, StoredAttachment
 from postroom.gate.turns import Turns
@@ -36,7 +37,7 @@ from postroom.limits import IDEMPOTENCY_S, KEY_CHARS
 from postroom.model.outgoing import Boundary, Outgoing, State, Submission
 from postroom.model.paging import Page, PageRequest, make_token, read_token, scope_of
 from postroom.model.ports import Attach, Fetch, Mail, Sender
-from postroom.model.principal import Principal, require_owner
+from postroom.model.principal import SYSTEM, Principal, require_owner
 from postroom.model.request import Outbound, SendKind, SendRequest
 from postroom.policy.states import FINAL, check_move
 from postroom.safety.redact import Redactor
@@ -116,9 +117,11 @@ class Gate:
             known = await self._store.write(lambda tx: self._enter(tx, row, blobs, since))
             if known is not None:
                 return _submission(known, repeated=True)
-            if row.state is State.APPROVED:
-                await self._dispatch.hand_over(row.outgoing_id, judge_again=False)
-            return _submission(self._row(row.outgoing_id))
+            if row.state is not State.APPROVED:
+                return _submission(self._row(row.outgoing_id))
+            accepted = await self._dispatch.hand_over(row.outgoing_id, judge_again=False)
+            told = _submission(self._row(row.outgoing_id))
+            return told if accepted is None else dataclasses.replace(told, message_id=accepted.message_id)
 
     async def screen(self, principal: Principal, inbox_id: str, addresses: Sequence[str]) -> None:
         """Raise `Refused` naming those of `addresses` the owner's rules would never let mail go to."""
@@ -162,10 +165,15 @@ class Gate:
         return Page(items=tuple(row.shown() for row in found[:size]), next_page_token=more)
 
     async def show(self, principal: Principal, outgoing_id: str) -> Outgoing:
-        """One of them, with what the agent had read from outside by then. Raises `NotFound`, also for another agent's."""
+        """One of them, with what is odd about it and what the agent had read from outside by then.
+
+        Raises `NotFound`, also for another agent's.
+        """
         row = self._visible(principal, outgoing_id)
         read = self._read_log.refs(row.agent_id, until=row.created_at) if row.agent_id else ()
-        return dataclasses.replace(row.shown(), read=read)
+        system = dataclasses.replace(SYSTEM, pod_id=row.pod)
+        findings = await noticed(self._mail, system, row.outbound, self._redactor)
+        return dataclasses.replace(row.shown(), read=read, findings=findings)
 
     async def clear_reading(self, principal: Principal, agent_id: str) -> int:
         """What this agent read from outside so far counts no more; how many mails that was. Owner only."""
@@ -233,7 +241,13 @@ class Gate:
         await self._follow.sweep()
 
     async def _resolve(self, principal: Principal, request: SendRequest) -> Outbound:
-        return await freeze.resolve(self._mail, principal, request, redact=lambda text: self._redactor.redact(text)[0])
+        return await freeze.resolve(
+            self._mail,
+            principal,
+            request,
+            redact=lambda text: self._redactor.redact(text)[0],
+            quotes=self._sender.binds == "bytes",
+        )
 
     async def _freeze(self, principal: Principal, request: SendRequest, *, key: str | None, asked: str) -> tuple[Row, _Blobs]:
         outbound = await self._resolve(principal, request)
@@ -331,12 +345,13 @@ async def _nobody(agent_id: str) -> Principal | None:
 
 
 def _submission(row: Row, *, repeated: bool = False) -> Submission:
-    left = row.state in (State.SENDING, State.SENT)
+    waits = row.state is State.SENDING and row.handed_at is None  # the sender does not have it yet
+    left = row.state in (State.SENDING, State.SENT) and not waits
     refused = row.refused or (row.rcpt_to if row.state in (State.REFUSED, State.EXPIRED, State.FAILED) else ())
     reasons = row.reasons if row.detail is None else (*row.reasons, row.detail)
     return Submission(
         outgoing_id=row.outgoing_id,
-        state=row.state,
+        state=State.APPROVED if waits else row.state,
         message_id=row.message_id if left else None,
         thread_id=row.thread_id if left else None,
         digest=row.digest,

@@ -149,7 +149,17 @@ _JSON = {"principal": Principal, "outbound": Outbound, "rcpt_to": tuple[str, ...
 _JSON |= {"attachments": tuple[StoredAttachment, ...], "reasons": tuple[str, ...], "refused": tuple[str, ...]}
 _NAMES = tuple(field.name for field in dataclasses.fields(Row))
 _COLUMNS = tuple(t.c[name] for name in _NAMES)
-_CHANGES = ("state", "thread_id", "handed_at", "decided_by", "decided_at", "comment", "detail", "possible_duplicate")
+_CHANGES = (
+    "state",
+    "message_id",
+    "thread_id",
+    "handed_at",
+    "decided_by",
+    "decided_at",
+    "comment",
+    "detail",
+    "possible_duplicate",
+)
 _KEPT = ("reasons", "refused")
 
 INSERT = sql(insert(t).values({name: bindparam(name) for name in _NAMES if name != "id"}))

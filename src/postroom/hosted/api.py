@@ -11,7 +11,7 @@ import asyncio
 import json
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import structlog
@@ -28,6 +28,7 @@ from postroom.errors import (
     TransportFailure,
 )
 from postroom.safety.unicode import one_line
+from postroom.wires.download import Downloader
 from postroom.wires.origin import Origin, Reply, Unanswered
 
 PAUSE_S: Final = 1.0
@@ -36,6 +37,7 @@ _SAID_CHARS: Final = 200
 _CODE_CHARS: Final = 64
 _FORBIDDEN: Final = frozenset({"already_exists", "resource_taken", "limit_exceeded"})
 
+T = TypeVar("T")
 Json: TypeAlias = dict[str, Any]
 Pause: TypeAlias = Callable[[float], Awaitable[None]]
 log = structlog.get_logger("postroom.hosted")
@@ -48,11 +50,21 @@ class Unexpected(TransportFailure):
         super().__init__(f"the hosted office does not keep to its contract: {what}", kind="temporary", fix="try again later")
 
 
-class Api:
-    """`call` and nothing else. `pause` waits between two attempts."""
+class _Passing(Exception):
+    """A failure that may be gone when asked again, and when that is worth it."""
 
-    def __init__(self, origin: Origin, *, max_retries: int, pause: Pause = asyncio.sleep) -> None:
+    def __init__(self, problem: PostroomError, retry_after_s: float | None = None) -> None:
+        super().__init__()
+        self.problem = problem
+        self.retry_after_s = retry_after_s
+
+
+class Api:
+    """`call` it, `download` what it links to. `pause` waits between two attempts."""
+
+    def __init__(self, origin: Origin, downloader: Downloader, *, max_retries: int, pause: Pause = asyncio.sleep) -> None:
         self._origin = origin
+        self._downloader = downloader
         self._max_retries = max_retries
         self._pause = pause
 
@@ -67,36 +79,55 @@ class Api:
         where = "/v0/" + "/".join(_segment(part) for part in path)
         content = None if body is None else json.dumps(body).encode()
         headers = {"Idempotency-Key": key} if key else {}
-        attempt = 0
-        while True:
+
+        async def ask() -> Json:
             try:
                 reply = await self._origin.ask(method, where, query=query, body=content, headers=headers)
-                if not _passing(reply.status):
-                    return _object(reply)
-                problem: PostroomError = _failure(reply)
-                wait_s = _retry_after(reply)
-            except Unexpected as broken:
-                problem, wait_s = broken, None
             except Unanswered as broken:
-                problem, wait_s = _unreached(broken), None
-            attempt += 1
-            if attempt > self._max_retries:
-                raise problem
-            log.info("hosted_retry", method=method, attempt=attempt, code=problem.code)
-            await self._pause(_wait(attempt, wait_s))
+                raise _Passing(_unreached(broken)) from None
+            if reply.status in (408, 429) or reply.status >= 500:
+                raise _Passing(_failure(reply), _retry_after(reply))
+            return _object(reply)
+
+        return await self._repeated(ask)
+
+    async def download(self, said: Json) -> bytes:
+        """What an answer's `download_url` leads to. Raises `TransportFailure`, `TooLarge`."""
+        url = said.get("download_url")
+
+        async def fetch() -> bytes:
+            try:
+                return await self._downloader.get(url if isinstance(url, str) else "")
+            except Invalid:
+                raise Unexpected("download_url leads where nothing is fetched from") from None
+            except TransportFailure as broken:
+                raise _Passing(broken) from None
+
+        return await self._repeated(fetch)
 
     async def close(self) -> None:
         """Let go of every connection."""
         await self._origin.close()
+        await self._downloader.close()
+
+    async def _repeated(self, once: Callable[[], Awaitable[T]]) -> T:
+        """`once` until it answers, or has failed one time more than there are retries."""
+        attempt = 0
+        while True:
+            try:
+                return await once()
+            except _Passing as passing:
+                problem, wait_s = passing.problem, passing.retry_after_s
+            attempt += 1
+            if attempt > self._max_retries:
+                raise problem
+            log.info("hosted_retry", attempt=attempt, code=problem.code)
+            await self._pause(_wait(attempt, wait_s))
 
 
 def _segment(text: str) -> str:
     """A path segment that no client or server takes for another one."""
     return quote(text, safe="").replace(".", "%2E") if text in (".", "..") else quote(text, safe="")
-
-
-def _passing(status: int) -> bool:
-    return status in (408, 429) or status >= 500
 
 
 def _wait(attempt: int, retry_after_s: float | None) -> float:
@@ -120,7 +151,7 @@ def _object(reply: Reply) -> Json:
         return {}
     found = _parsed(reply.body)
     if not isinstance(found, dict):
-        raise Unexpected("the answer is no JSON object")
+        raise _Passing(Unexpected("the answer is no JSON object"))
     return found
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from postroom.config import Config
-from postroom.errors import Forbidden, Invalid, NotFound
+from postroom.errors import Forbidden, Invalid, NotFound, Refused
 from postroom.hosted import shapes
 from postroom.hosted.api import Api, Json, Unexpected
 from postroom.hosted.inboxes import Inboxes
@@ -20,10 +21,9 @@ from postroom.hosted.listing import merged
 from postroom.ids import new_uuid
 from postroom.model.mail import Attachment, AttachmentData, Blob, Draft, DraftFields, Inbox, Message, NewInbox, Thread
 from postroom.model.paging import MailFilter, Page, PageRequest, make_token, read_token, scope_of
-from postroom.model.ports import DraftChanges
+from postroom.model.ports import Attach, DraftChanges
 from postroom.model.principal import Kind, Principal, require_owner
 from postroom.policy.labels import check_labels
-from postroom.wires.download import Downloader
 
 T = TypeVar("T")
 _EMBEDDED: Final = Config().office.domains  # of our own office; no hosted one has it
@@ -36,11 +36,15 @@ Path: TypeAlias = tuple[str, ...]
 class HostedMail:
     """Email without the power to send it."""
 
-    def __init__(self, api: Api, inboxes: Inboxes, downloader: Downloader, config: Config) -> None:
+    def __init__(self, api: Api, inboxes: Inboxes, config: Config) -> None:
         self._api = api
         self._inboxes = inboxes
-        self._downloader = downloader
+        self._attaching: Attach | None = None
         self._domains = tuple(name.lower() for name in config.office.domains if name not in _EMBEDDED)
+
+    def attached_by(self, attaching: Attach) -> None:
+        """Who fetches attachments that are given by URL."""
+        self._attaching = attaching
 
     @property
     def domains(self) -> tuple[str, ...]:
@@ -95,7 +99,7 @@ class HostedMail:
     async def get_raw(self, principal: Principal, inbox_id: str, message_id: str) -> Blob:
         address = self._inboxes.own(principal, inbox_id)
         link = await self._api.call("GET", "inboxes", address, "messages", message_id, "raw")
-        return Blob(content=await self._linked(link), filename="message.eml", content_type="message/rfc822")
+        return Blob(content=await self._api.download(link), filename="message.eml", content_type="message/rfc822")
 
     async def get_attachment(
         self, principal: Principal, inbox_id: str, message_id: str, attachment_id: str
@@ -150,7 +154,8 @@ class HostedMail:
 
     async def create_draft(self, principal: Principal, inbox_id: str, fields: DraftFields) -> Draft:
         address = self._inboxes.own(principal, inbox_id)
-        return self._draft(await self._api.call("POST", "inboxes", address, "drafts", body=_new_draft(fields)))
+        whole = replace(fields, attachments=await self._attached(principal, fields.attachments))
+        return self._draft(await self._api.call("POST", "inboxes", address, "drafts", body=_new_draft(whole)))
 
     async def get_draft(self, principal: Principal, inbox_id: str | None, draft_id: str) -> Draft:
         """The draft with its attachments' bytes in `fields.attachments`."""
@@ -179,7 +184,7 @@ class HostedMail:
             raise _unscheduled()
         body: Json = {name: _plain(changes[name]) for name in _KEPT if name in changes}
         if added := changes.get("add_attachments"):
-            body["add_attachments"] = _attached(added)
+            body["add_attachments"] = [shapes.attached(entry) for entry in await self._attached(principal, added)]
         body |= {name: list(changes[name]) for name in _LISTS if changes.get(name)}
         return self._draft(await self._api.call("PATCH", "inboxes", address, "drafts", draft_id, body=body))
 
@@ -202,6 +207,13 @@ class HostedMail:
     async def is_authenticated(self, principal: Principal, address: str) -> bool:
         """A hosted office does not say what it proved of a sender, so nobody counts as proved."""
         return False
+
+    async def _attached(self, principal: Principal, entries: Sequence[AttachmentData]) -> tuple[AttachmentData, ...]:
+        """The attachments with their bytes. The service would fetch a URL itself, from anywhere: that is never asked of it."""
+        held = tuple(entries) if self._attaching is None else await self._attaching.attach(principal, entries)
+        if any(entry.url is not None for entry in held):
+            raise Refused("attachments by url are not fetched here", fix="send the bytes as base64 in content")
+        return held
 
     async def _take(self, principal: Principal, address: str, agent_id: str, taken: Forbidden) -> Inbox:
         """The inbox there is at an address, for an agent. Raises `taken` when it is not the account's."""
@@ -243,13 +255,7 @@ class HostedMail:
 
     async def _attachment(self, said: Json) -> tuple[Attachment, Blob]:
         row = shapes.attachment_of(said)
-        return row, Blob(content=await self._linked(said), filename=row.filename, content_type=row.content_type)
-
-    async def _linked(self, said: Json) -> bytes:
-        try:
-            return await self._downloader.get(shapes.needed(said, "download_url"))
-        except Invalid:
-            raise Unexpected("download_url leads where nothing is fetched from") from None
+        return row, Blob(content=await self._api.download(said), filename=row.filename, content_type=row.content_type)
 
     async def _entries(self, kind: str, *path: str) -> list[str]:
         """Every entry of one send list."""
@@ -288,14 +294,10 @@ def _new_draft(fields: DraftFields) -> Json:
     given = {name: getattr(fields, name) for name in ("subject", "text", "html", "in_reply_to", "forward_of")}
     body: Json = {name: value for name, value in (lists | given).items() if value not in (None, [])}
     if fields.attachments:
-        body["attachments"] = _attached(fields.attachments)
+        body["attachments"] = [shapes.attached(entry) for entry in fields.attachments]
     if fields.reply_all:
         body["reply_all"] = True
     return body | {"client_id": fields.client_id or new_uuid()}
-
-
-def _attached(entries: Sequence[AttachmentData]) -> list[Json]:
-    return [shapes.attached(entry) for entry in entries]
 
 
 def _labels(add: Sequence[str], remove: Sequence[str]) -> Json:

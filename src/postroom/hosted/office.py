@@ -39,15 +39,13 @@ class HostedOffice:
         self.url = place.api
         self._api = Api(
             Origin(place.api, key, timeout_s=office.timeout_s, max_bytes=HTTP_SEND_BODY_BYTES),
+            Downloader(service=place.authority, setting="office.url", timeout_s=office.timeout_s, max_bytes=DOWNLOAD_BYTES),
             max_retries=office.max_retries,
             pause=pause,
         )
-        self._downloader = Downloader(
-            service=place.authority, setting="office.url", timeout_s=office.timeout_s, max_bytes=DOWNLOAD_BYTES
-        )
         self.inboxes = Inboxes(store, self._api, config, directory)
         arrivals = Arrivals(store)
-        self.mail = HostedMail(self._api, self.inboxes, self._downloader, config)
+        self.mail = HostedMail(self._api, self.inboxes, config)
         self.sender = HostedSender(store, self._api)
         self.inbound = Inbound(
             store,
@@ -71,4 +69,3 @@ class HostedOffice:
     async def close(self) -> None:
         """Let go of every connection."""
         await self._api.close()
-        await self._downloader.close()

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 
 from postroom.clock import MICROS, from_iso
 from postroom.hosted.api import Json, Unexpected
+from postroom.limits import FILTERED_PAGE_MAX
 from postroom.mime.reply import new_text
 from postroom.model.mail import Attachment, AttachmentData, Draft, DraftFields, Finding, Inbox, Message, Thread
 from postroom.model.paging import MailFilter, PageRequest
@@ -171,8 +172,8 @@ def attached(entry: AttachmentData) -> Json:
 
 def page_query(page: PageRequest) -> dict[str, str]:
     """The page as query values. Raises `Invalid` for a size no office answers."""
-    page.size()
-    query = {} if page.limit is None else {"limit": str(page.limit)}
+    size = min(page.size(), FILTERED_PAGE_MAX)  # more is refused by some lists; the token leads on
+    query = {} if page.limit is None else {"limit": str(size)}
     if page.page_token is not None:
         query["page_token"] = page.page_token
     return query | ({"ascending": "true"} if page.ascending else {})

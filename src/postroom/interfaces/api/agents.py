@@ -40,7 +40,7 @@ def routes(rooms: Rooms) -> list[Route]:
         username, domain = _address(new)
         info, token = await rooms.access.add_agent(principal, new.name, new.profile)
         try:
-            inbox_id = await _own_inbox(rooms, principal, info, username, domain or rooms.mail.domains[0])
+            inbox_id = await _own_inbox(rooms, principal, info, username, domain or next(iter(rooms.mail.domains), None))
         except PostroomError:
             await rooms.access.remove(principal, info.name)
             raise
@@ -75,8 +75,13 @@ def routes(rooms: Rooms) -> list[Route]:
     ]
 
 
-async def _own_inbox(rooms: Rooms, principal: Principal, info: AgentInfo, username: str, domain: str) -> str:
-    """The agent's inbox: made now, or there already because this agent was here before."""
+async def _own_inbox(rooms: Rooms, principal: Principal, info: AgentInfo, username: str, domain: str | None) -> str:
+    """The agent's inbox: made now, or there already because this agent was here before.
+
+    Where no domain is the house's own (a hosted office), which inbox it is, is the office's to find.
+    """
+    if domain is None:
+        return (await rooms.mail.create_inbox(principal, NewInbox(owner_agent=info.agent_id))).inbox_id
     new = NewInbox(username=username, domain=domain, owner_agent=info.agent_id)
     try:
         return (await rooms.mail.create_inbox(principal, new)).inbox_id
