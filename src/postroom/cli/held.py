@@ -117,6 +117,7 @@ def rendered(mail: dict[str, Any]) -> str:
     if unseen := _unseen(mail):
         rows += [("unseen", f"{unseen} characters that nobody can see are left out here; --raw has them")]
     rows += [("why", reason) for reason in mail["reasons"]]
+    rows += [("noticed", _noticed(entry)) for entry in mail.get("findings", ())]
     rows += _reading(mail)
     rows += [(mail["boundary"], mail["boundary_reason"]), ("expires", mail["expires_at"]), ("digest", mail["digest"])]
     rows += [(name, mail[name]) for name in ("decided_by", "comment", "detail") if mail.get(name)]
@@ -135,6 +136,11 @@ def _unseen(mail: dict[str, Any]) -> int:
     addresses = (entry for field in ("bcc", "to", "cc", "reply_to") for entry in mail[field])
     written = (mail["subject"], mail["text"], mail["html"], *mail["headers"].values(), *names, *addresses)
     return sum(clean(text)[1] for text in written if text)
+
+
+def _noticed(finding: dict[str, Any]) -> str:
+    times = f" ({finding['count']})" if finding["count"] > 1 else ""
+    return f"{finding['code']}{times}: {finding['detail']}"
 
 
 def _reading(mail: dict[str, Any]) -> list[tuple[str, str]]:

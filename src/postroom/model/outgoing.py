@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
+from postroom.model.mail import Finding
 from postroom.model.request import Outbound
 
 
@@ -62,7 +63,8 @@ class Outgoing:
     """One row of the gate's table, as shown to its owner: all that would leave.
 
     `reasons` say why it stands where it stands. `html` is the HTML part, `headers` those the sender added.
-    `read` names the mails from outside the agent had been shown, since its owner last cleared that.
+    `read` names the mails from outside the agent had been shown, since its owner last cleared that;
+    `findings` are what is odd about this mail and the one it answers. Both are there when one is shown alone.
     """
 
     outgoing_id: str
@@ -96,6 +98,7 @@ class Outgoing:
     reply_to: tuple[str, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
     read: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

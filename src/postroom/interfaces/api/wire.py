@@ -97,6 +97,7 @@ def outgoing_shape(mail: Outgoing, *, whole: bool) -> dict[str, Any]:
     }
     if whole:
         shape |= {"text": mail.text, "html": mail.html, "headers": mail.headers, "read_outside": list(mail.read)}
+        shape["findings"] = [{"code": each.code, "count": each.count, "detail": each.detail} for each in mail.findings]
     optional = {
         "session_id": mail.session_id,
         "thread_id": mail.thread_id,
