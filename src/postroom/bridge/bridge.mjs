@@ -21,12 +21,16 @@ const sleep = (ms, signal) => new Promise(done => {
 })
 const failure = (name, text) => Object.assign(new Error(text), { name })
 
-// A notice as a message. Its id lies in the source, so that a log tells which notices are in it.
-const message = ({ id, seq = 0, text }) => Object.freeze({
+// Notices as one message, so that a turn takes them together and in order. Their ids lie in its source: a log tells what is in it.
+const message = notices => Object.freeze({
   role: 'user', id: randomUUID(),
-  source: Object.freeze({ kind: 'webhook', by: 'postroom', notice: id, seq, form: 'notice', summary: 'Mail' }),
-  content: Object.freeze([Object.freeze({ type: 'text', text })]),
+  source: Object.freeze({
+    kind: 'webhook', by: 'postroom', form: 'notice', summary: 'Mail',
+    notices: Object.freeze(notices.map(one => one.id)), seq: Math.max(...notices.map(one => one.seq)),
+  }),
+  content: Object.freeze(notices.map(({ text }) => Object.freeze({ type: 'text', text }))),
 })
+const holds = (one, id) => one.source?.by === 'postroom' && one.source.notices.includes(id)
 
 export function apply(ctx, config) {
   const token = readFileSync(config.token, 'utf8').trim()
@@ -111,14 +115,16 @@ export function apply(ctx, config) {
 
   const queue = agent => [...agent.inbox.nextStep, ...agent.inbox.nextTurn]
   function standing(agent, id) { // of a notice in a session: undefined (to be told), queued, running or read
-    if (queue(agent).some(one => one.source?.notice === id)) return 'queued'
+    if (queue(agent).some(one => holds(one, id))) return 'queued'
     let state
     for (const event of agent.session.snapshotEvents()) {
-      if (event.type === 'user/message' && event.data.source?.notice === id) state = 'running'
+      if (event.type === 'user/message' && holds(event.data, id)) state = 'running'
       else if (event.type === 'turn/end' && state === 'running') state = NOT_READ.has(event.data.reason?.kind) ? undefined : 'read'
     }
     return state === 'running' && agent.status === 'idle' ? undefined : state // its turn ended with its process
   }
+
+  const onDisk = async session => { await ctx.get('sessions')?.flush(session) } // a log is written a little after its turn
 
   const ops = {
     async open({ sessionId, title }) {
@@ -131,12 +137,14 @@ export function apply(ctx, config) {
       const agent = ctx.agents.get(sessionId)
       if (!agent) throw failure('NotLive', 'the session is not live')
       const states = notices.map(one => standing(agent, one.id))
-      const idle = agent.status === 'idle'
-      notices.forEach((one, at) => { if (!states[at]) agent[wake ? 'steer' : 'inject'](message(one)) })
-      if (wake && idle && states.includes('queued') && !states.includes(undefined)) {
-        agent.steer(message({ id: randomUUID(), text: 'postroom: the mail above is new.' }))
+      const fresh = notices.filter((_, at) => !states[at])
+      if (fresh.length) agent[wake ? 'steer' : 'inject'](message(fresh))
+      else if (wake && agent.status === 'idle' && states.includes('queued')) {
+        agent.steer(message([{ id: randomUUID(), seq: 0, text: 'postroom: the mail above is new.' }]))
       }
-      return { read: states.every(state => state === 'read') }
+      const read = states.every(state => state === 'read')
+      if (read) await onDisk(agent.session)
+      return { read }
     },
     async dispose({ sessionId }) {
       const handle = owned.get(sessionId)
@@ -191,9 +199,10 @@ export function apply(ctx, config) {
       if (event.type === 'user/message' && event.data.source?.by === 'postroom') {
         inTurn.set(session.id, Math.max(inTurn.get(session.id) ?? 0, event.data.source.seq ?? 0))
       } else if (event.type === 'turn/end' && inTurn.has(session.id)) {
-        const read = !NOT_READ.has(event.data.reason?.kind)
-        void ask('ended', { sessionId: session.id, seq: inTurn.get(session.id), read }).catch(() => {})
+        const seq = inTurn.get(session.id)
         inTurn.delete(session.id)
+        const read = !NOT_READ.has(event.data.reason?.kind)
+        void onDisk(session).then(() => read, () => false).then(kept => ask('ended', { sessionId: session.id, seq, read: kept })).catch(() => {})
       }
     })
     ctx.on('agent/pre-step', async (input, next) => {
@@ -202,9 +211,8 @@ export function apply(ctx, config) {
       const { agent, step } = input
       const asked = { sessionId: agent.session.id, again: step === 1 }
       const { notices } = await ask('pending', asked, AbortSignal.timeout(PULL_MS)).catch(() => ({ notices: [] }))
-      const joining = new Set(decision.messages.map(one => one.source?.notice))
-      const fresh = notices.filter(one => !joining.has(one.id) && !standing(agent, one.id))
-      return fresh.length ? { ...decision, messages: [...decision.messages, ...fresh.map(message)] } : decision
+      const fresh = notices.filter(({ id }) => !decision.messages.some(one => holds(one, id)) && !standing(agent, id))
+      return fresh.length ? { ...decision, messages: [...decision.messages, message(fresh)] } : decision
     })
   }
 

@@ -35,10 +35,11 @@ class Pending:
         return tuple(notices), seed
 
     async def seed(self, row: Row, agent: Principal, notices: Sequence[Notice]) -> str | None:
-        """What was said in the session's thread before these notices; None for a session without a thread."""
+        """What was said in the session's thread before these notices and what came meanwhile; None without a thread."""
         if row.thread_id is None:
             return None
         new = [notice.message_id for notice in notices if notice.message_id is not None]
+        new += [event.ref for event in await self.events(row)]
         return await self._notices.seed(agent, row.inbox_id, row.thread_id, new)
 
     async def title(self, row: Row, agent: Principal, notices: Sequence[Notice]) -> str:
