@@ -13,6 +13,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -34,8 +35,8 @@ def wake(asked: Mapping[str, Any], environ: Mapping[str, str]) -> int:
     """Claude Code: status 2 and the notice on stderr once there is one, else 0."""
     if environ.get("CLAUDE_CODE_ENTRYPOINT") != "cli":
         return 0
-    parent = os.getppid()
-    notice = _notice(asked, environ, lambda: os.getppid() == parent)
+    client = _client()
+    notice = _notice(asked, environ, lambda: os.getppid() == client)
     if notice is None:
         return 0
     print(notice, file=sys.stderr)
@@ -44,8 +45,8 @@ def wake(asked: Mapping[str, Any], environ: Mapping[str, str]) -> int:
 
 def queue(asked: Mapping[str, Any], environ: Mapping[str, str], codex: str) -> int:
     """Codex: leave a watcher behind that puts the notice into the thread's queue."""
-    client = os.getppid()
-    if os.fork():
+    client = _client()
+    if client is None or os.fork():
         return 0
     try:
         _detach()
@@ -70,6 +71,13 @@ def _notice(asked: Mapping[str, Any], environ: Mapping[str, str], goes_on: Calla
             if waiting and goes_on():
                 return told(waiting)
     return None
+
+
+def _client() -> int | None:
+    """The process that started this hook; None when it is gone already and another has become the parent."""
+    parent, reader = os.getppid(), select.poll()
+    reader.register(sys.stdout.fileno(), 0)  # asks for nothing but what is always told: that nobody reads any more
+    return None if reader.poll(0) else parent
 
 
 def _detach() -> None:
