@@ -20,7 +20,7 @@ from postroom.limits import HTTP_SEND_BODY_BYTES, MAIL_BYTES
 from postroom.store.engine import Store
 from postroom.wires.download import Downloader
 from postroom.wires.origin import Origin
-from postroom.wires.socket import PING_S, opened
+from postroom.wires.socket import opened
 
 DOWNLOAD_BYTES: Final = MAIL_BYTES + MAIL_BYTES // 5  # a service may take somewhat larger mail than we do
 
@@ -28,9 +28,7 @@ DOWNLOAD_BYTES: Final = MAIL_BYTES + MAIL_BYTES // 5  # a service may take somew
 class HostedOffice:
     """AgentMail, or another postroom, at `office.url`. `directory` makes the principal of an agent's id."""
 
-    def __init__(
-        self, store: Store, config: Config, directory: Directory, *, pause: Pause = asyncio.sleep, ping_s: float = PING_S
-    ) -> None:
+    def __init__(self, store: Store, config: Config, directory: Directory, *, pause: Pause = asyncio.sleep) -> None:
         office = config.office
         key = settings.resolve_secret(office.key)
         if not key:
@@ -53,7 +51,7 @@ class HostedOffice:
             arrivals,
             CatchUp(store, self._api, self.inboxes, arrivals, wanted_kinds(config.inbound)),
             config.inbound,
-            connect=lambda: opened(place.socket, key, ping_s=ping_s),
+            connect=lambda: opened(place.socket, key),
             pause=pause,
         )
         self.inboxes.claimed = self.inbound.look
