@@ -22,6 +22,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from engines import ENGINES, url_of
+from engines import settings as engine_settings
 from served import Served, serving
 from unit.interfaces_rest.routes import OPERATIONS, Operation
 
@@ -36,9 +38,9 @@ CHECKS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("house")) as running:
+@pytest.fixture(scope="module", params=ENGINES)
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with url_of(request.param) as url, serving(tmp_path_factory.mktemp("house"), engine_settings(url)) as running:
         running.ok("POST", "/v0/inboxes", {"username": "nora"})
         yield running
 
