@@ -6,11 +6,11 @@ from functools import cache
 
 import dkim
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 
 from postroom.errors import TransportFailure
 
-SELECTOR = "test"
+SELECTOR, ED25519_SELECTOR = "test", "test-ed25519"
 
 
 class Dns:
@@ -38,8 +38,18 @@ def key() -> tuple[bytes, bytes]:
     return pem, b"v=DKIM1; k=rsa; p=" + base64.b64encode(public)
 
 
+@cache
+def ed25519_key() -> tuple[bytes, bytes]:
+    """The same of the other kind of key (RFC 8463)."""
+    private = ed25519.Ed25519PrivateKey.generate()
+    return base64.b64encode(private.private_bytes_raw()), b"v=DKIM1; k=ed25519; p=" + base64.b64encode(
+        private.public_key().public_bytes_raw()
+    )
+
+
 def key_record(domain: str) -> dict[tuple[str, str], list[object]]:
-    return {(f"{SELECTOR}._domainkey.{domain}", "TXT"): [key()[1]]}
+    keys = {SELECTOR: key(), ED25519_SELECTOR: ed25519_key()}
+    return {(f"{selector}._domainkey.{domain}", "TXT"): [record] for selector, (_, record) in keys.items()}
 
 
 def mail(sender: str = "Ada <ada@customer.example>", *, text: str = "Hello Scout", extra: Sequence[str] = ()) -> bytes:
@@ -47,13 +57,15 @@ def mail(sender: str = "Ada <ada@customer.example>", *, text: str = "Hello Scout
     return "\r\n".join([*lines, "", text, ""]).encode()
 
 
-def signed(raw: bytes, domain: str = "customer.example", *, length: bool = False) -> bytes:
+def signed(raw: bytes, domain: str = "customer.example", *, length: bool = False, algorithm: str = "rsa-sha256") -> bytes:
     """`raw` under a DKIM signature of `domain`."""
+    selector, private = (SELECTOR, key()[0]) if algorithm.startswith("rsa") else (ED25519_SELECTOR, ed25519_key()[0])
     signature = dkim.sign(
         raw,
-        SELECTOR.encode(),
+        selector.encode(),
         domain.encode(),
-        key()[0],
+        private,
+        signature_algorithm=algorithm.encode(),
         canonicalize=(b"relaxed", b"relaxed"),
         include_headers=[b"from", b"to", b"subject", b"message-id"],
         length=length,

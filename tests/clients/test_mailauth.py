@@ -27,6 +27,7 @@ RECORDS = {
     ("_dmarc.customer.example", "TXT"): [b"v=DMARC1; p=reject"],
 }
 GOOD = signed(mail())
+ED25519 = signed(mail(), algorithm="ed25519-sha256")
 MAILS = {
     "signed": GOOD,
     "signed twice": signed(GOOD),
@@ -42,6 +43,13 @@ MAILS = {
     "signed by another domain": signed(mail(), "evil.example"),
     "from a subdomain": signed(mail("Ada <ada@mail.customer.example>")),
     "from another domain": signed(mail("Ada <ada@other.example>")),
+    "signed with Ed25519": ED25519,
+    "signed with Ed25519, body altered": ED25519.replace(b"Hello Scout", b"Hello Scoot"),
+    "signed with Ed25519, subject altered": ED25519.replace(b"Subject: Offer", b"Subject: Order"),
+    "signed with Ed25519, said to be RSA": ED25519.replace(b"a=ed25519-sha256", b"a=rsa-sha256"),
+    "signed with Ed25519, signature cut": ED25519.replace(b"bh=", b"bh=AAAA"),
+    "signed with RSA and Ed25519": signed(GOOD, algorithm="ed25519-sha256"),
+    "signed with Ed25519 by another domain": signed(mail(), "evil.example", algorithm="ed25519-sha256"),
     "two From": b"From: boss@customer.example\r\n" + GOOD,
 }
 
@@ -53,7 +61,7 @@ async def ours(raw: bytes) -> tuple[str, str, str]:
     return found.spf, found.dkim, found.dmarc
 
 
-@pytest.mark.parametrize("name", [name for name in MAILS if name != "signed twice"])
+@pytest.mark.parametrize("name", [name for name in MAILS if name not in ("signed twice", "signed with RSA and Ed25519")])
 async def test_dkimpy_alone_says_the_same(name: str) -> None:
     raw = MAILS[name]
     records = {f"{asked}.".encode(): answers[0] for (asked, _), answers in RECORDS.items()}

@@ -45,6 +45,7 @@ TWO_FROM = b"From: boss@customer.example\r\n" + signed(mail())
     [
         (signed(mail()), {**key_record("customer.example"), **SPF, **DMARC}, ("pass", "pass", "pass", True)),
         (signed(mail()), {**key_record("customer.example")}, ("none", "pass", "none", True)),
+        (signed(mail(), algorithm="ed25519-sha256"), {**key_record("customer.example"), **DMARC}, ("none", "pass", "pass", True)),
         (mail(), {**SPF, **DMARC}, ("pass", "none", "pass", True)),
         (mail(), DMARC, ("none", "none", "fail", False)),
         (ALTERED_BODY, {**key_record("customer.example"), **DMARC}, ("none", "fail", "fail", False)),
