@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from engines import ENGINES, url_of
 from postroom.mailbox.reading import Query
 from postroom.mailbox.records import Batch, Stored
 from postroom.mailbox.room import Mailbox, Options
@@ -56,17 +57,18 @@ async def agents() -> tuple[str, ...]:
     return AGENTS
 
 
-@pytest.fixture
-async def make(tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
-    """Makes a mailbox with options."""
+@pytest.fixture(params=ENGINES)
+async def make(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
+    """Makes a mailbox with options, on each engine."""
     clock = FakeClock()
-    store = await Store.open(tmp_path, clock=clock)
+    with url_of(request.param) as url:
+        store = await Store.open(tmp_path, clock=clock, url=url)
 
-    def box(**options: Any) -> Box:
-        return Box(store, tmp_path, clock, Options(domains=("postroom.localhost",), **options))
+        def box(**options: Any) -> Box:
+            return Box(store, tmp_path, clock, Options(domains=("postroom.localhost",), **options))
 
-    yield box
-    await store.close()
+        yield box
+        await store.close()
 
 
 @pytest.fixture

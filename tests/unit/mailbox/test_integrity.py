@@ -46,7 +46,7 @@ async def test_what_was_written_verifies(box: Box):
 @pytest.mark.parametrize(
     ("statement", "kind"),
     [
-        ("UPDATE mailbox_record SET body = replace(CAST(body AS TEXT), 'n4', 'n5') WHERE seq = 5", "altered"),
+        ("UPDATE mailbox_record SET body = :other WHERE seq = 5", "altered"),
         ("UPDATE mailbox_record SET recipient = 'carol' WHERE seq = 5", "altered"),
         ("UPDATE mailbox_record SET sender = 'carol' WHERE seq = 5", "altered"),
         ("UPDATE mailbox_record SET thread = 'other' WHERE seq = 5", "altered"),
@@ -59,12 +59,13 @@ async def test_what_was_written_verifies(box: Box):
         ("DELETE FROM mailbox_record WHERE seq = 5", "missing"),
         ("DELETE FROM mailbox_record WHERE seq <= 5", "missing"),
         ("UPDATE mailbox_record SET seq = seq + 100 WHERE seq = 5", "reordered"),
-        ("UPDATE mailbox_record SET link = zeroblob(32) WHERE seq = 5", "altered"),
+        ("UPDATE mailbox_record SET link = :link WHERE seq = 5", "altered"),
     ],
 )
 async def test_b54_tampering_is_found_and_named(box: Box, statement: str, kind: str):
     await fill(box)
-    await run(box, statement)
+    body: bytes = box.store.read_now(lambda reader: reader.scalar(sql(text("SELECT body FROM mailbox_record WHERE seq = 5"))))
+    await run(box, statement, other=bytes(body).replace(b"n4", b"n5"), link=bytes(32))
     assert await fault(box) == kind
 
 
@@ -108,7 +109,7 @@ async def test_b45_the_running_check_goes_on_where_it_stood_and_keeps_what_it_fo
     await fill(box)
     assert (await box.room.integrity.health())["checked"] == 12
     await box.send("one more")
-    await run(box, "UPDATE mailbox_record SET link = zeroblob(32) WHERE seq = 13")
+    await run(box, "UPDATE mailbox_record SET link = :link WHERE seq = 13", link=bytes(32))
     health = await box.room.integrity.health()
     assert (health["valid"], health["checked"], health["size"]) == (False, 12, 13)
 
