@@ -10,7 +10,7 @@ import typer
 
 from postroom.cli.connect import claude as claude_code
 from postroom.cli.connect import codex as codex_cli
-from postroom.cli.connect import files
+from postroom.cli.connect import files, probe
 from postroom.cli.connect import gemini as gemini_cli
 from postroom.cli.connect import generic as any_client
 from postroom.cli.connect import opencode as opencode_cli
@@ -130,6 +130,7 @@ def _carry_out(
         files.check(wanted)  # before an agent is made
         keep_token(to)
         files.install(wanted)
+        typer.echo(probe.reached({"command": to.program, "args": ["mcp"], "env": to.environment}), err=True)
 
 
 def connected() -> dict[str, Any]:
