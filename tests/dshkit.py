@@ -102,6 +102,14 @@ class Person:
         self._thread.join(5)
 
 
+def person_patch(home: Path, person: Person) -> Path:
+    """A patch file that puts the person into a harness, whatever its profile."""
+    path = home.with_name(f"{home.name}-person.yml")
+    row = {"id": "test-person", "name": str(ROOT / "tests/clients/dsh_person.mjs"), "config": {"url": person.url}}
+    path.write_text(f"- insert: [{json.dumps(row)}]\n", encoding="utf-8")
+    return path
+
+
 @dataclass
 class Web:
     """One `dsh web`, over a home that outlives it."""
@@ -121,9 +129,7 @@ class Web:
         self.home.mkdir(exist_ok=True)
         workspace = self.home.with_name(f"{self.home.name}-workspace")
         workspace.mkdir(exist_ok=True)
-        extra = self.home.with_name(f"{self.home.name}-person.yml")
-        row = {"id": "test-person", "name": str(ROOT / "tests/clients/dsh_person.mjs"), "config": {"url": self.person.url}}
-        extra.write_text(f"- insert: [{json.dumps(row)}]\n", encoding="utf-8")
+        extra = person_patch(self.home, self.person)
         environ = {**clean_environment(), "DSH_HOME": str(self.home), "DSH_TELEMETRY_MODE": "DISABLED"}
         environ |= {"DEEPSEEK_API_KEY": "scripted", "DEEPSEEK_BASE_URL": self.model_url}
         command = [program(), "web", "--patch", str(extra), "--no-open", "--port", "0"]
