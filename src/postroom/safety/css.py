@@ -135,15 +135,17 @@ def _part(name: str, value: str) -> str:
 
 def _fast_rules(sheet: str) -> list[Rule] | None:
     """Rules by braces alone; None as soon as something is not plain."""
-    found: list[Rule] = []
+    found: dict[tuple[str, str, bool], Rule] = {}  # of equal rules the last stands for all: it wins wherever they apply
+    plain: set[str] = set()
     groups: list[_Group] = []
     position = 0
     prelude: str | None = None
     for brace in _BRACE.finditer(sheet):
         text = sheet[position : brace.start()].strip()
         position = brace.end()
-        if not _is_plain(text) or (brace[0] == "{" and prelude is not None):
+        if (text not in plain and not _is_plain(text)) or (brace[0] == "{" and prelude is not None):
             return None
+        plain.add(text)
         if brace[0] == "{":
             text = text.rpartition(";")[2].strip()  # an @import or @charset before it
             group = _group(text)
@@ -152,15 +154,18 @@ def _fast_rules(sheet: str) -> list[Rule] | None:
             else:
                 groups.append(group)
         elif prelude is not None:
-            block = tuple(_split(text)) if all(group.holds for group in groups) and not prelude.startswith("@") else ()
-            if block:
-                found.append(Rule(prelude, block, all(group.certain for group in groups)))
+            if all(group.holds for group in groups) and not prelude.startswith("@"):
+                key = (prelude, text, all(group.certain for group in groups))
+                known = found.pop(key, None)
+                block = known.declarations if known else tuple(_split(text))
+                if block:
+                    found[key] = known or Rule(prelude, block, key[2])
             prelude = None
         elif groups:
             groups.pop()
         else:
             return None
-    return None if groups or prelude is not None else found
+    return None if groups or prelude is not None else list(found.values())
 
 
 def _slow_rules(nodes: Sequence[Any], depth: int, *, parent: str = "", certain: bool = True) -> Iterator[Rule]:

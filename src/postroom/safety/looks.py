@@ -26,6 +26,7 @@ _FILTER: Final = re.compile(r"opacity\s*[(=]\s*(\d*\.?\d+)(%?)")
 _KEEPS_SPACES: Final = frozenset(("pre", "xmp", "listing", "plaintext"))
 _STYLED_TAGS: Final = _KEEPS_SPACES | {"a", "font", "body"}
 _STYLING_ATTRIBUTES: Final = frozenset(("hidden", "aria-hidden", "bgcolor", "background"))
+_FLAGS: Final = ("hidden", "href")  # attributes that matter by being there
 _JUDGED: Final = ("class", "id", "style", "bgcolor", "background", "color", "text", "aria-hidden")
 
 
@@ -73,6 +74,9 @@ class Judge:
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = rules
         self._matcher = Matcher(rules)
+        asked = self._matcher.asked
+        self._values = tuple(dict.fromkeys((*_JUDGED, *(name for name, by_value in asked.items() if by_value))))
+        self._flags = tuple(dict.fromkeys((*_FLAGS, *asked)))
         self._variables = {name: value for rule in rules for name, value, _ in rule.declarations if name.startswith("--")}
         self._inline: dict[str, Declarations] = {}
         self._changes: dict[tuple[str, Declarations, tuple[Match, ...]], _Change] = {}
@@ -91,12 +95,12 @@ class Judge:
             around.level.index += 1
             return self._judged(around, tag, attributes)
         # Objects named by their id live as long as this one.
-        key = (id(around), tag, "hidden" in attributes, "href" in attributes, *map(attributes.get, _JUDGED))
+        key: tuple[object, ...] = (id(around), tag)
+        if attributes:
+            key += (*map(attributes.get, self._values), *[name in attributes for name in self._flags])
         known = self._known.get(key)
         if known is None:
-            known = self._judged(around, tag, attributes)
-            if self._matcher.is_simple(tag, attributes):
-                self._known[key] = known
+            known = self._known[key] = self._judged(around, tag, attributes)
         return known
 
     def _judged(self, around: Inside, tag: str, attributes: Mapping[str, str | None]) -> Inside | str:

@@ -41,6 +41,7 @@ class Matcher:
     """The rules of a mail, asked element by element in document order.
 
     `counts_siblings`: some rule asks for siblings or places among them, so no two elements stand alike.
+    Else elements in one place are alike whose tag, class, id and `asked` attributes are the same.
     """
 
     def __init__(self, rules: Iterable[Rule]) -> None:
@@ -51,6 +52,7 @@ class Matcher:
         self._steps = 0
         self._selectors = 0
         self.counts_siblings = False
+        self.asked: dict[str, bool] = {}  # attributes by name: does their value matter, or only that they are there
         for number, rule in enumerate(rules):
             for row in read_selectors(rule.selector):
                 self._add_row(row, number, certain=rule.certain)
@@ -72,11 +74,9 @@ class Matcher:
                 compound.match = Match(total, rule, certain)
             if compound.combinator in {"+", "~"} or compound.nth is not None:
                 self.counts_siblings = True
+            for name, operator in compound.asked():
+                self.asked[name] = self.asked.get(name, False) or bool(operator)
             self._index.setdefault(_key(compound), []).append(compound)
-
-    def is_simple(self, tag: str, attributes: Mapping[str, str | None]) -> bool:
-        """Whether tag, class and id alone decided the last match of such an element."""
-        return (tag, attributes.get("class"), attributes.get("id")) in self._simple
 
     def match(self, tag: str, attributes: Mapping[str, str | None], level: Level) -> tuple[tuple[Match, ...], frozenset[int]]:
         """The rules that apply to an element and the steps it completed; `level` is that of its siblings."""

@@ -7,7 +7,7 @@ is marked uncertain: it may hide, never show. How compounds combine is `matching
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -71,6 +71,12 @@ class Compound:
     def simple(self) -> bool:
         """Whether tag, class and id alone decide."""
         return not (self.attributes or self.any_of or self.none_of or self.nth or self.combinator or self.step >= 0)
+
+    def asked(self) -> Iterator[tuple[str, str]]:
+        """The attributes it looks at beside class and id, each with how."""
+        yield from ((name, operator) for name, operator, _ in self.attributes)
+        for inner in (*(one for group in self.any_of for one in group), *self.none_of):
+            yield from inner.asked()
 
     def fits(self, element: Element) -> bool:
         """Whether the element satisfies this compound alone."""

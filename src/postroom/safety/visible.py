@@ -104,7 +104,8 @@ def differs(text: str, seen: str) -> bool:
     return missing / len(words) > _SHARE_MISSING
 
 
-_Frame: TypeAlias = tuple[LexborNode, Inside, str, int, str]  # an open element, what holds outside it, where its text begins
+# An open element, what holds outside it, what its end writes; of a link also where its text begins and where it leads.
+_Frame: TypeAlias = tuple[LexborNode, Inside, str, int, str]
 
 
 class _Walk:
@@ -121,14 +122,18 @@ class _Walk:
         sheets = _sheets(self._tree)
         self._judge = Judge(sheets)
         self.unjudged = False
-        node, inside = self._tree.root, self._judge.start()
+        node, inside, pieces = self._tree.root, self._judge.start(), self.pieces
         frames: list[_Frame] = []
         for _ in range(_NODES):
             if node is None:
                 return
             tag = node.tag or ""
             if tag == "-text":
-                self._text(node.text_content or "", inside.look)
+                look = inside.look
+                if look.unseen is None and not look.keeps_spaces:
+                    pieces.append(node.text_content or "")
+                else:
+                    self._text(node.text_content or "", look)
             elif tag in _NOT_SHOWN:
                 inside.level.index += 1  # it is still one of its siblings
                 self._skip(node, tag.removeprefix("x-") if tag in _CARRIERS else "")
@@ -138,15 +143,22 @@ class _Walk:
                 if isinstance(entered, str):
                     self._skip(node, entered)
                 else:
-                    self.pieces.append(_OPENING.get(tag, ""))
-                    frames.append((node, inside, tag, len(self.pieces), (attributes.get("href") or "") if tag == "a" else ""))
-                    node, inside = node.child, entered
-                    if node is not None:
+                    if opening := _OPENING.get(tag):
+                        pieces.append(opening)
+                    href = (attributes.get("href") or "") if tag == "a" else ""
+                    child = node.child
+                    if child is not None:
+                        frames.append((node, inside, _CLOSING.get(tag, ""), len(pieces), href))
+                        node, inside = child, entered
                         continue
-                    node, inside = self._leave(frames.pop())
+                    pieces.append(_CLOSING.get(tag, ""))
             following = node.next
             while following is None and frames:
-                node, inside = self._leave(frames.pop())
+                node, inside, closing, start, href = frames.pop()
+                if href:
+                    self._link(start, href)
+                if closing:
+                    pieces.append(closing)
                 following = node.next
             node = following
         raise StyleTooLarge
@@ -162,16 +174,13 @@ class _Walk:
         elif text and not text.isspace():
             self.removed.append(look.unseen)
 
-    def _leave(self, frame: _Frame) -> tuple[LexborNode, Inside]:
-        """Close an element; the element, and what holds outside it."""
-        node, inside, tag, start, href = frame
-        if href and len(self.links) < _LINKS:
+    def _link(self, start: int, href: str) -> None:
+        """A link ends whose text begins at piece `start`."""
+        if len(self.links) < _LINKS:
             text = " ".join("".join(self.pieces[start:]).replace("\0", " ").split())
             host = _host(href)
             if text and host:
                 self.links.append((_cleaned(text[:_LINK_CHARS]), host))
-        self.pieces.append(_CLOSING.get(tag, ""))
-        return node, inside
 
 
 def _sheets(tree: LexborHTMLParser) -> list[Rule]:

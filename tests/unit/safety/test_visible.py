@@ -272,3 +272,22 @@ def test_two_versions_that_say_the_same_agree() -> None:
 def test_two_versions_that_say_something_else_differ() -> None:
     html = '<p>Please find attached the invoice</p><p style="display:none">for March; kindly transfer the amount before Friday, thanks</p>'
     assert differs(PLAIN, visible_text(html).text)
+
+
+@pytest.mark.parametrize(
+    ("sheet", "shown", "hidden"),
+    [
+        ("[data-x]{display:none}", "<p>seen</p>", "<p data-x>hidden</p>"),
+        ("[data-x=b]{display:none}", '<p data-x="a">seen</p>', '<p data-x="b">hidden</p>'),
+        ("p:not([data-x]){display:none}", "<p data-x>seen</p>", "<p>hidden</p>"),
+        ("p:is([data-x~=b],.c){display:none}", '<p data-x="a">seen</p>', '<p data-x="a b">hidden</p>'),
+        (".q p{display:none}", "<p>seen</p>", "<div class=q><p>hidden</p></div>"),
+        (".q>p{display:none}", "<div class=q><div><p>seen</p></div></div>", "<div class=q><p>hidden</p></div>"),
+        ("a:link{display:none}", "<a>seen</a>", "<a href>hidden</a>"),
+    ],
+)
+def test_elements_that_a_selector_tells_apart_are_judged_apart(sheet: str, shown: str, hidden: str) -> None:
+    for order in ((shown, hidden), (hidden, shown), (shown, hidden, shown, hidden)):
+        seen = visible_text(f"<style>{sheet}</style>" + "".join(order))
+        assert "hidden" not in seen.text
+        assert seen.text.count("seen") == order.count(shown)

@@ -158,3 +158,14 @@ def test_html_is_cut_where_it_leaves_the_bounds(html: str, kept: str | None) -> 
 def test_elements_with_rules_of_their_own_are_renamed() -> None:
     html = "<SCRIPT src=x>a</Script><svg/><select><option>a</select><scripture>"
     assert bounded(html)[0] == "<style type=x src=x>a</style><x-svg/><x-select><x-option>a</x-select><scripture>"
+
+
+def test_of_equal_rules_the_last_stands_for_all() -> None:
+    sheet = ".a{color:red} .b{color:blue} .a{color:red} .a{color:blue} @supports (x){.a{color:red}}"
+    assert [(rule.selector, rule.declarations[0][1], rule.certain) for rule in rules(sheet)] == [
+        (".b", "blue", True),
+        (".a", "red", True),
+        (".a", "blue", True),
+        (".a", "red", False),
+    ]
+    assert len(rules("*{color:red}" * 30_000)) == 1
