@@ -17,10 +17,15 @@ from agentmail.core.api_error import ApiError
 from agentmail.core.unchecked_base_model import construct_type
 from agentmail.errors import NotFoundError, ValidationError
 from agentmail.webhooks.types import Webhook as SdkWebhook
+from agentmail.websockets.types import Subscribe
 from standardwebhooks import Webhook
 
 from engines import ENGINES, settings, url_of
+from postroom.testing.smtp import SmtpSink
+from postroom.testing.threads import ThreadedSink
 from served import Served, eventually, serving
+
+pytestmark = pytest.mark.filterwarnings("ignore:websockets:DeprecationWarning")  # what the SDK imports
 
 NORA, OMAR = "nora@postroom.localhost", "omar@postroom.localhost"
 
@@ -133,6 +138,26 @@ def test_an_event_is_posted_signed_and_complete(served: Served, receiver: Receiv
     assert [(row["state"], row["attempts"], row["status"], row["delivery_id"]) for row in rows] == [
         ("delivered", 1, 200, headers["svix-id"])
     ]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_mail_the_relay_rejects_is_told_on_socket_and_webhook(tmp_path: Path, receiver: Receiver, engine: str) -> None:
+    with url_of(engine) as url, ThreadedSink(SmtpSink(data_reply="554 5.7.1 not this one")) as sink:
+        relay = f'[relay]\nhost = "127.0.0.1"\nport = {sink.port}\ntls = "off"\n'
+        with serving(tmp_path, config(receiver) + relay + settings(url)) as served, client(served) as mail:
+            served.ok("POST", "/v0/inboxes", {"username": "nora"})
+            hook = mail.webhooks.create(url=receiver.url, event_types=["message.rejected"])
+            with mail.websockets.connect() as socket:
+                socket.send_subscribe(Subscribe(type="subscribe", event_types=["message.rejected"]))
+                assert socket.recv().type == "subscribed"
+                sent = mail.inboxes.messages.send(NORA, to="bob@customer.example", subject="x", text="y")
+                heard = socket.recv()
+            headers, body = receiver.next()
+    event = Webhook(hook.secret).verify(body, headers)
+    assert type(heard).__name__ == "MessageRejectedEvent"
+    assert (heard.event_id, heard.reject.message_id) == (event["event_id"], sent.message_id)
+    assert heard.reject.reason == event["reject"]["reason"] == "the relay refused the mail (554)"
+    assert set(event["reject"]) >= {"inbox_id", "thread_id", "message_id", "timestamp", "reason"}
 
 
 def test_a_failed_delivery_survives_a_crash_and_keeps_its_id(tmp_path: Path, receiver: Receiver) -> None:

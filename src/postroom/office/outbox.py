@@ -21,7 +21,7 @@ from sqlalchemy import and_, bindparam, select, update
 
 from postroom.clock import MICROS
 from postroom.errors import NotFound, StorageFailure, TransportFailure
-from postroom.model.event import BOUNCED, DELIVERED, OUTBOX_DEFERRED, OUTBOX_FAILED, OUTBOX_SENT
+from postroom.model.event import BOUNCED, DELIVERED, OUTBOX_DEFERRED, OUTBOX_FAILED, OUTBOX_SENT, REJECTED
 from postroom.model.mail import Inbox
 from postroom.model.principal import DEFAULT_POD, SYSTEM
 from postroom.office import tables as t
@@ -121,13 +121,17 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one attempt came to, for each recipient it was for. `codes` are the relay's numbers."""
+    """What one attempt came to, for each recipient it was for. `codes` are the relay's numbers.
+
+    `rejected`: the mail itself was not taken, for nobody, and why.
+    """
 
     accepted: tuple[str, ...] = ()
     refused: Mapping[str, str]
     later: Mapping[str, str]
     codes: Mapping[str, str]
     doubtful: bool = False
+    rejected: str | None = None
     added: tuple[str, ...] = ()  # whom the wire gave it to unasked
 
 
@@ -228,7 +232,9 @@ async def _carry(relay: Carrier, mail: Waiting, raw: bytes) -> Outcome:
 
 def _all(mail: Waiting, reason: str, *, permanent: bool, doubtful: bool = False) -> Outcome:
     everybody = dict.fromkeys(mail.pending, reason)
-    return Outcome(refused=everybody if permanent else {}, later={} if permanent else everybody, codes={}, doubtful=doubtful)
+    if permanent:
+        return Outcome(refused=everybody, later={}, codes={}, doubtful=doubtful, rejected=reason)
+    return Outcome(refused={}, later=everybody, codes={}, doubtful=doubtful)
 
 
 def _begin(tx: Tx, now: int) -> list[Waiting]:
@@ -290,10 +296,14 @@ def settle(tx: Tx, mail: Waiting, outcome: Outcome, *, at: int) -> None:
 
 
 def _mark_outcome(tx: Tx, message: tuple[Inbox, Spot], outcome: Outcome, failed: Mapping[str, str], *, at: int) -> None:
-    """The message's own events: delivered to these, bounced for those."""
+    """The message's own events: delivered to these, rejected as a whole, or bounced for those."""
     inbox, spot = message
     if outcome.accepted:
         tell(tx, inbox, spot, DELIVERED, "delivered", at=at, facts={"recipients": list(outcome.accepted)})
+    if outcome.rejected is not None:
+        facts = {"reason": outcome.rejected, "recipients": list(outcome.refused)}
+        tell(tx, inbox, spot, REJECTED, "rejected", at=at, facts=facts)
+        failed = {address: why for address, why in failed.items() if address not in outcome.refused}
     if failed:
         facts = bounce_facts({address: outcome.codes.get(address, "5.0.0") for address in failed}, permanent=not outcome.later)
         tell(tx, inbox, spot, BOUNCED, "bounced", at=at, facts=facts)

@@ -99,6 +99,36 @@ async def test_a_permanent_refusal_fails_at_once_and_bounces(house: House, offic
     }
 
 
+async def test_a_mail_the_relay_will_not_take_for_anybody_is_rejected_with_its_reason(
+    house: House, office: Office, relay: FakeRelay
+) -> None:
+    relay.script = [TransportFailure("the relay refused the mail (554)", kind="permanent")]
+    await office.sender.send(frozen(BOB, CAROL))
+    await drain(office.outbox)
+    (rejected,) = await house.store.events.after(0, kinds=["message.rejected"])
+    assert (rejected.ref, rejected.snapshot) == (
+        "<out_1@postroom.localhost>",
+        {"reason": "the relay refused the mail (554)", "recipients": [BOB, CAROL]},
+    )
+    assert await house.events("message.bounced") == []
+    assert await labels(house) == ("project", "rejected", "sent")
+
+
+async def test_who_was_refused_before_the_mail_was_rejected_has_bounced(house: House, office: Office, relay: FakeRelay) -> None:
+    relay.script = [
+        {BOB: refusal(550, "no such user"), CAROL: refusal(450, "later")},
+        TransportFailure("the relay refused the mail (554)", kind="permanent"),
+    ]
+    await office.sender.send(frozen(BOB, CAROL))
+    await drain(office.outbox)
+    house.clock.forward(2 * MINUTE)
+    await drain(office.outbox)
+    (rejected,) = await house.store.events.after(0, kinds=["message.rejected"])
+    (bounced,) = await house.store.events.after(0, kinds=["message.bounced"])
+    assert rejected.snapshot["recipients"] == [CAROL]
+    assert [row["address"] for row in bounced.snapshot["recipients"]] == [BOB]
+
+
 async def test_some_accepted_is_sent_and_the_rest_is_reported_failed(house: House, office: Office, relay: FakeRelay) -> None:
     relay.script = [{CAROL: refusal(450, "try later")}]
     await office.sender.send(frozen(BOB, CAROL))
