@@ -170,6 +170,42 @@ def test_wait_prints_what_waits_and_marks_nothing_and_ends_with_5_when_nothing_c
     assert done.returncode == 5
 
 
+def test_the_channel_is_declared_and_announces_by_ids_and_hooks_say_it_all_the_same(daemon):
+    acknowledge(daemon)
+    with subprocess.Popen(
+        [sys.executable, "-m", "postroom.cli.main", "mcp", "--channel"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=environment(daemon, CLAUDE_CODE_SESSION_ID="six"),
+    ) as pipe:  # fmt: skip
+        me = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}}
+        pipe.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": me}) + "\n")
+        pipe.stdin.flush()
+        greeting = json.loads(pipe.stdout.readline())["result"]
+        assert greeting["capabilities"]["experimental"]["claude/channel"] == {}
+        assert "channel tag" in greeting["instructions"]
+        raw = f"From: {HOSTILE} <ada@customer.example>\r\nTo: {INBOX}\r\nSubject: {HOSTILE}\r\nMessage-ID: <channel@c.example>\r\n\r\nhi\r\n"
+        send_mail(*daemon.smtp, "ada@customer.example", [INBOX], raw.encode())
+        announced = json.loads(pipe.stdout.readline())
+        assert announced["method"] == "notifications/claude/channel"
+        assert announced["params"]["content"] == "postroom: new mail"
+        assert announced["params"]["meta"]["message_id"] == "<channel@c.example>"
+        assert announced["params"]["meta"]["from"] == "ada@customer.example"
+        assert HOSTILE not in json.dumps(announced)
+        pipe.stdin.close()
+        assert pipe.wait(30) == 0
+    assert "1 notice waiting" in hook(daemon, "PostToolUse", "six").stdout
+
+
+def test_a_long_list_is_cut_where_a_client_would_cut_it():
+    from postroom.cli.hook import told
+
+    one = {"kind": "message.received", "inbox_id": INBOX, "thread_id": "t" * 36, "message_id": "m" * 120, "from": "f" * 90}
+    text = told([one] * 40)
+    shown = text.count("new mail in")
+    assert len(text) < 4_100
+    assert text.endswith(f"\n- and {40 - shown} more")
+
+
 def test_another_agent_hears_nothing_of_it(daemon, mail):
     other = daemon.tokens.get("other") or daemon.agent("other")
     assert daemon.ok("GET", "/api/waiting", token=other) == {"waiting": []}

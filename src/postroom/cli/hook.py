@@ -27,7 +27,7 @@ _DURING: Final = frozenset({"PostToolUse", "AfterTool"})
 _LEAD: Final = "postroom: "
 # How a prompt begins that a waking made: by Claude Code in two versions, and by `codex queue`.
 _WAKES: Final = ("<task-notification>", "[SYSTEM NOTIFICATION - NOT USER INPUT]", _LEAD)
-_SAID: Final = {"message.received": "new mail", "followup.due": "follow-up due", "mailbox.message": "message"}
+SAID: Final = {"message.received": "new mail", "followup.due": "follow-up due", "mailbox.message": "message"}
 _SHOWN: Final = (("thread_id", "thread_id"), ("message_id", "message_id"), ("from", "from"))
 
 
@@ -57,7 +57,7 @@ def told(waiting: Sequence[Mapping[str, Any]]) -> str:
     count = f"{len(waiting)} notice{'s' if len(waiting) != 1 else ''}"
     text = f"{_LEAD}{count} waiting in your mail. agentmail_get_thread reads a thread, mailbox_read the mailbox."
     for number, one in enumerate(waiting):
-        parts = [f"{_SAID.get(one['kind'], one['kind'])} in {one['inbox_id']}"]
+        parts = [f"{SAID.get(one['kind'], one['kind'])} in {one['inbox_id']}"]
         parts += [f"{name} {one[key]}" for name, key in _SHOWN if one.get(key)]
         line = "\n- " + ", ".join(parts)
         if len(text) + len(line) > _MOST_CHARS:

@@ -2,7 +2,8 @@
 
 A thin pipe with the standard library only: it starts in milliseconds, holds nothing, and finds the
 daemon anew for every message, so a restarted daemon is simply there again. Requests run at once; an
-answer is written whole. What the daemon does not answer becomes a JSON-RPC error the client shows.
+answer is written whole. What the daemon does not answer becomes a JSON-RPC error the client shows. Claude
+Code tells its servers the session by their environment: it goes with each call, where others put it themselves.
 """
 
 from __future__ import annotations
@@ -18,36 +19,40 @@ from typing import Any, BinaryIO, Final
 from urllib.parse import quote
 
 from postroom import errors
+from postroom.cli.channel import Channel
 from postroom.client import connect, told
 from postroom.limits import HTTP_BODY_BYTES
 
-_USAGE: Final = "usage: postroom mcp [--inbox ADDRESS]"
+_USAGE: Final = "usage: postroom mcp [--inbox ADDRESS | --channel]"
 _TIMEOUT_S: Final = 120.0
 _PARSE_ERROR, _INVALID_REQUEST, _UNAVAILABLE = -32700, -32600, -32000
 _VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
+_GREETINGS: Final = ("initialize", "server/discover")
 _NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 
 def main(arguments: Sequence[str]) -> int:
     """Forward until stdin ends; the exit status."""
     inbox = arguments[1] if len(arguments) == 2 and arguments[0] == "--inbox" else None
-    if arguments and inbox is None:
+    announces = list(arguments) == ["--channel"]
+    if arguments and inbox is None and not announces:
         print(_USAGE, file=sys.stderr)
         return 2
     target = "/mcp" + (f"?inbox={quote(inbox)}" if inbox else "")
-    Forwarder(target, os.environ, sys.stdout.buffer).run(sys.stdin.buffer)
+    Forwarder(target, os.environ, sys.stdout.buffer, announces=announces).run(sys.stdin.buffer)
     return 0
 
 
 class Forwarder:
     """Takes messages from one client. `version` is the protocol version an `initialize` agreed on."""
 
-    def __init__(self, target: str, environ: Mapping[str, str], out: BinaryIO) -> None:
+    def __init__(self, target: str, environ: Mapping[str, str], out: BinaryIO, *, announces: bool = False) -> None:
         self._target = target
         self._environ = environ
         self._out = out
         self._writing = threading.Lock()
         self._version: str | None = None
+        self._channel = Channel(environ, self._write) if announces else None
 
     def run(self, source: BinaryIO) -> None:
         """Forward every line of `source`; returns when it has ended and everything is answered."""
@@ -81,12 +86,28 @@ class Forwarder:
 
     def _forward(self, line: bytes, message: Mapping[str, Any]) -> None:
         daemon = connect(environ=self._environ, timeout_s=_TIMEOUT_S)
+        line = self._with_session(line, message)
         with daemon.open("POST", self._target, line, self._headers(message)) as answer:
             for content in _contents(answer):
                 reply = _reply(answer.status, content)
-                if message.get("method") == "initialize" and isinstance(reply.get("result"), dict):
-                    self._version = reply["result"].get("protocolVersion")
-                self._write(content)
+                greets = message.get("method") in _GREETINGS and isinstance(reply.get("result"), dict)
+                self._write(self._greeted(message, reply, content) if greets else content)
+                if greets and self._channel is not None:
+                    self._channel.begin()
+
+    def _with_session(self, line: bytes, message: Mapping[str, Any]) -> bytes:
+        session, params = self._environ.get("CLAUDE_CODE_SESSION_ID"), message.get("params")
+        if not session or message.get("method") != "tools/call" or not isinstance(params, dict):
+            return line
+        meta = params.get("_meta") or {}
+        return json.dumps({**message, "params": {**params, "_meta": {"sessionId": session, **meta}}}).encode()
+
+    def _greeted(self, message: Mapping[str, Any], reply: dict[str, Any], content: bytes) -> bytes:
+        if message["method"] == "initialize":
+            self._version = reply["result"].get("protocolVersion")
+        if self._channel is None:
+            return content
+        return json.dumps(self._channel.declared(reply)).encode()
 
     def _headers(self, message: Mapping[str, Any]) -> dict[str, str]:
         """The routing headers of streamable HTTP, which a stdio client does not know of."""
