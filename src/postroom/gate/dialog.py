@@ -47,17 +47,20 @@ class Dialog:
     async def answer(self, principal: Principal, outgoing_id: str, digest: str, *, allowed: bool) -> None:
         """Approve or refuse. Somebody else may have decided before: then that stands.
 
-        Raises `NotFound`, and `Forbidden` for a yes that does not count.
+        Raises `NotFound`, `Forbidden` for a yes that does not count, `Conflict` for a yes to something else.
         """
-        await self._gate.show(principal, outgoing_id)
+        await self.shown(principal, outgoing_id)
         if allowed and not self.counts(principal):
             raise Forbidden("a yes in the harness does not count here", fix="the owner approves it: postroom held")
         person = Principal(kind=Kind.OWNER, pod_id=principal.pod_id, name=ANSWERER)
-        with contextlib.suppress(Conflict):
+        try:
             if allowed:
                 await self._gate.approve(person, outgoing_id, digest)
             else:
                 await self._gate.refuse(person, outgoing_id)
+        except Conflict:
+            if (await self.shown(principal, outgoing_id)).state is State.HELD:
+                raise
 
     async def decided(self, principal: Principal, outgoing_id: str, wait_s: float) -> bool:
         """Whether it waits no more, told as soon as it is so. Raises `NotFound`."""

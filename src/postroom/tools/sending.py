@@ -82,6 +82,7 @@ def question(mail: Outgoing) -> str:
     ]
     rows += [("subject", one_line(mail.subject, _ASKED_CHARS)), ("attached", ", ".join(name for name, _ in mail.attachments))]
     rows += [("says", one_line(mail.text, _ASKED_CHARS)), ("why asked", "; ".join(mail.reasons))]
+    rows += [("noticed", f"{finding.code}: {finding.detail}") for finding in mail.findings]
     rows += [("agent has read", f"{len(mail.read)} mails from outside" if mail.read else "")]
     rows += [(mail.boundary, mail.boundary_reason), ("whole", f"postroom held show {mail.outgoing_id}")]
     return "\n".join(["Send this mail?", *(f"{name}: {one_line(value, _LINE_CHARS)}" for name, value in rows if value)])
