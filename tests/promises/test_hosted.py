@@ -167,6 +167,7 @@ def test_the_key_of_the_hosted_office_is_in_no_answer_and_no_log(pair: Pair) -> 
     draft = pair.tool("agentmail_create_draft", to=[pair.other], subject="k", text=f"The key is {key}")
     shown = pair.tool("agentmail_send_message", to=[pair.other], subject="k", text=f"The key is {key}")
     health = pair.here.ok("GET", "/api/health")
+    assert health["office"] == {"url": pair.there.url, "inbound": "open"}
     assert shown["structuredContent"].get("status") != "held" or shown["isError"]
     for said in (json.dumps([draft, shown, health]), (pair.here.data / "serve.log").read_text(encoding="utf-8")):
         assert key not in said

@@ -65,6 +65,7 @@ def http_app(house: House, listener: Listener, mcp: McpDoor, socket: Lazy) -> AS
         boundary=lambda principal: boundary_of(house.folder, principal),
         reading=reader_tools(house),
         hooks=None if house.hosted else mail,
+        office=house.hosted.report if house.hosted else None,
     )
     streams = StreamDoor(house.mailbox, limit=house.config.mailbox.stream_limit)
     origin = build(

@@ -60,6 +60,10 @@ class HostedOffice:
         """Another node may have given an agent an inbox."""
         self.inbound.look()
 
+    def report(self) -> dict[str, str]:
+        """Where it is, and how mail is heard of at the moment."""
+        return {"url": self.url, "inbound": self.inbound.state}
+
     async def run(self) -> None:
         """Hear of mail until cancelled."""
         await self.inbound.run()

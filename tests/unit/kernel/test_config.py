@@ -69,6 +69,15 @@ def test_the_promised_defaults_hold():
         ("[relay]\nhost = 'mx.example.org'\ntls = 'off'", 'relay.tls = "off" is allowed to a loopback relay only'),
         ("[office]\ndomains = []", "office.domains must name at least one domain"),
         ('[office]\ndomains = ["a.org", "b c"]', "office.domains: 'b c' is not a domain"),
+        *(
+            (
+                f'[office]\nurl = "{url}"\nkey = "env:K"',
+                "office.url is https://HOST or https://HOST:PORT and no more; http:// is for loopback",
+            )
+            for url in ("http://api.agentmail.to", "https://a.example/x", "https://u@a.example", "https://a.example?x", "ftp://a")
+        ),
+        ('[office]\nurl = "https://api.agentmail.to"', "office.key is given by reference"),
+        ('[office]\nurl = "https://api.agentmail.to"\nkey = "am_secret"', "office.key is given by reference"),
         ('[office]\ndomains = ["-a.org"]', "office.domains: '-a.org' is not a domain"),
         ("[relay]\nport = 99999", "relay.port must be between 1 and 65535"),
         ("[gate]\nexpires_h = nan", "gate.expires_h must be a number below 9007199254740992"),

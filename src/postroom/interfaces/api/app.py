@@ -26,13 +26,15 @@ def api_app(
     accepting: Callable[[], bool],
     boundary: Callable[[Principal], tuple[Boundary, str]],
     queues: Callable[[], Awaitable[Mapping[str, int]]] | None = None,
+    office: Callable[[], Mapping[str, str]] | None = None,
     reading: ReaderTools | None = None,
     hooks: webhooks.Webhooks | None = None,
 ) -> ASGIApp:
     """The routes of `/api`.
 
     `accepting`: does the store take writes; `boundary`: is the gate a wall or a rule for a caller,
-    and why; `queues`: how much waits where, for the health report; `reading`: a person's mail accounts;
+    and why; `queues`: how much waits where, for the health report;
+    `office`: which hosted office there is and how mail is heard of, for the same; `reading`: a person's mail accounts;
     `hooks`: webhooks and their deliveries.
     """
     rooms = Rooms(
@@ -43,6 +45,7 @@ def api_app(
         accepting=accepting,
         boundary=boundary,
         queues=queues or _no_queues,
+        office=office or dict,
     )
     routes = [*agents.routes(rooms), *outgoing.routes(rooms), *house.routes(rooms)]
     routes += reader.routes(reading, access) if reading is not None else []

@@ -49,7 +49,9 @@ def routes(rooms: Rooms) -> list[Route]:
     async def health(request: Request) -> Response:
         fine = rooms.accepting()
         boundary, why = rooms.boundary(caller(request))
-        report = {"status": "ok" if fine else "degraded", "version": __version__, "accepting": fine}
+        report: dict[str, object] = {"status": "ok" if fine else "degraded", "version": __version__, "accepting": fine}
+        if office := dict(rooms.office()):
+            report["office"] = office
         return answer(report | {"boundary": boundary, "boundary_reason": why, "queues": dict(await rooms.queues())})
 
     return [

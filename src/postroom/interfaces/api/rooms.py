@@ -61,3 +61,4 @@ class Rooms:
     accepting: Callable[[], bool]
     boundary: Callable[[Principal], tuple[Boundary, str]]
     queues: Callable[[], Awaitable[Mapping[str, int]]]
+    office: Callable[[], Mapping[str, str]]
