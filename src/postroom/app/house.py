@@ -119,11 +119,8 @@ class House:
     async def _wire(cls, folder: Path, config: Config, store: Store, clock: Clock) -> Self:
         access = Access(store)
         await access.ensure_owner_key(folder)
-        engines = [Kingfisher(folder / "cache" / "kingfisher")] if config.view.kingfisher else []
-        redactor = Redactor(own_secrets=own_secrets(folder, config), engines=engines)
-        relay = Relay(config.relay, config.office.domains[0]) if config.relay.host else None
-        office = await Office.open(store, config, relay, clock=clock)
-        office.deliveries.rendered_by(WebhookBodies(office.mail))
+        redactor = redactor_of(folder, config)
+        office = await own_office(store, config, clock)
         hosted = hosted_office(store, config, access)
         backend = office if hosted is None else hosted
         address = Address()
@@ -256,6 +253,20 @@ async def mailbox_of(folder: Path, store: Store, access: Access, config: Config,
         folder=folder,
         directory=agents,
     )
+
+
+def redactor_of(folder: Path, config: Config) -> Redactor:
+    """What finds secrets here: the house's own by value, others by their form."""
+    engines = [Kingfisher(folder / "cache" / "kingfisher")] if config.view.kingfisher else []
+    return Redactor(own_secrets=own_secrets(folder, config), engines=engines)
+
+
+async def own_office(store: Store, config: Config, clock: Clock) -> Office:
+    """The house's own office, with the way out the config names."""
+    relay = Relay(config.relay, config.office.domains[0]) if config.relay.host else None
+    office = await Office.open(store, config, relay, clock=clock)
+    office.deliveries.rendered_by(WebhookBodies(office.mail))
+    return office
 
 
 def hosted_office(store: Store, config: Config, access: Access) -> HostedOffice | None:
