@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-MODULES = ["start", "smtp", "parse", "redact", "search", "reader", "between_agents"]
+MODULES = ["start", "smtp", "parse", "redact", "search", "reader", "between_agents", "sessions"]
 
 
 def show(row: dict[str, Any]) -> str:
