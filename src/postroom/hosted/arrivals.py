@@ -71,22 +71,20 @@ class Arrivals:
     async def take(self, place: Followed, arrivals: Sequence[Arrival], *, reached: int = 0) -> int:
         """Copy what is new; how many that was. `reached`: everything up to there was listed."""
 
+        forgotten = min(self._store.clock.now_us(), place.seen_at) - KEPT_S * MICROS
+
         def write(tx: Tx) -> int:
             new = sum(self._tell(tx, place, arrival) for arrival in arrivals)
-            tx.run(_REACHED, at_address=place.address, new_seen_at=reached)
+            if reached:
+                tx.run(_REACHED, at_address=place.address, new_seen_at=reached)
+                tx.run(_FORGET, inbox=place.address, before=forgotten)
             return new
 
         return await self._store.write(write)
 
     async def begin(self, place: Followed, floor_at: int) -> None:
         """Mail before `floor_at` was there before this house looked."""
-        before = self._store.clock.now_us() - KEPT_S * MICROS
-
-        def write(tx: Tx) -> None:
-            tx.run(_FLOOR, at_address=place.address, new_floor_at=floor_at)
-            tx.run(_FORGET, inbox=place.address, before=before)
-
-        await self._store.write(write)
+        await self._store.write(lambda tx: tx.run(_FLOOR, at_address=place.address, new_floor_at=floor_at))
 
     def _tell(self, tx: Tx, place: Followed, arrival: Arrival) -> int:
         where = {"inbox": place.address, "kind": arrival.kind, "ref": arrival.message_id}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from hostedkit import (
     ADA,
@@ -31,10 +32,12 @@ from httppeer import Peer, Response, peer
 from postroom.errors import Invalid, StorageFailure, TransportFailure
 from postroom.hosted.inbound import ATTEMPTS, POLLS
 from postroom.hosted.place import EU, US, place_of
+from postroom.hosted.tables import hosted_seen
 from postroom.model.event import BOUNCED, COMPLAINED, RECEIVED, REJECTED, Event
 from postroom.model.mail import NewInbox
 from postroom.model.paging import MailFilter, PageRequest
 from postroom.model.principal import Kind, Principal
+from postroom.store.statement import sql
 
 OWNER = Principal(kind=Kind.OWNER)
 FIRST = PageRequest()
@@ -364,6 +367,24 @@ async def test_a52_the_first_look_tells_of_no_old_mail_and_never_of_our_own(tmp_
                     account.add(INBOX, 61)
                 here.tick.set()
             assert refs(await here.told()) == ["<n61@example.com>"]
+
+
+async def test_a50_what_was_told_long_ago_and_lies_behind_is_forgotten(tmp_path: Path) -> None:
+    account = Account(INBOX)
+    async with at_account(tmp_path, account) as (here, _):
+        await here.own(INBOX)
+        await here.office.inbound._catch_up.all()
+        account.add(INBOX, 1)
+        account.add(INBOX, 20_000)
+        await here.office.inbound._catch_up.all()
+        here.clock.advance(6 * 365 * 86_400)  # beyond the account's mail, which is dated years ahead of this clock
+        account.add(INBOX, 20_001)["timestamp"] = "2030-02-02T00:00:00Z"
+        await here.office.inbound._catch_up.all()
+        account.add(INBOX, 20_002)["timestamp"] = "2030-02-02T00:00:01Z"
+        await here.office.inbound._catch_up.all()
+        kept = here.store.read_now(lambda reader: reader.all(sql(select(hosted_seen.c.ref).order_by(hosted_seen.c.id))))
+        assert [ref for (ref,) in kept] == ["<n20001@example.com>", "<n20002@example.com>"]
+        assert len(await here.told()) == 4
 
 
 async def test_a52_with_mode_off_nothing_is_asked(tmp_path: Path) -> None:
