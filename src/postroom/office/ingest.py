@@ -2,8 +2,9 @@
 
 An attempt is counted in the store before the mail is read, so a mail that takes the process down
 is known by its count at the next start. Fresh mail goes in batches, in order of arrival, one batch
-being read while the one before is written; a large mail goes alone, because others should wait neither
-for its reading nor beside it in memory, and so does one that failed, after the fresh ones.
+being read while the one before is written. A large mail goes alone, and so does one that failed, after
+the fresh ones: each is waited for a moment, so that what answers it finds it, then the others go on
+beside it. One such mail at a time, so a hostile one delays large ones by its one attempt, small ones not.
 After the third failure it is delivered as `unparseable`: its raw bytes, and the few headers that can
 be said of it. Nothing that was accepted is dropped. Mail still coming in goes first: while the door
 is busy, batches are small and this loop rests as long as it worked.
@@ -28,12 +29,13 @@ from postroom.office.content import Content, bare_content
 from postroom.office.parsing import ContentReader
 from postroom.office.rows import key_list
 from postroom.store.engine import Store
-from postroom.store.statement import sql
+from postroom.store.statement import Statement, sql
 from postroom.store.transaction import Reader, Tx
 
 BATCH: Final = 32  # mails per transaction
 BUSY_BATCH: Final = 8  # while mail comes in: bounds how long its commit waits behind ours
 IDLE_S: Final = 30.0
+PATIENCE_S: Final = 1.0  # how long the others wait for a large mail, or one that failed
 PARKED: Final = 10  # attempts after which a mail waits for a person: not even its bare form could be written
 _RETRY_S: Final = 1.0
 _LOST: Final = ("not_found", "corrupt")  # codes of bytes that will not come back by waiting
@@ -54,6 +56,7 @@ _QUEUED = (
     .limit(bindparam("most"))
 )
 _FRESH = sql(_QUEUED.where(t.intake.c.attempts == 0))
+_FRESH_SMALL = sql(_QUEUED.where(t.intake.c.attempts == 0, t.intake.c.size <= PARSE_WORKER_BYTES))
 _NEXT = sql(_QUEUED.where(t.intake.c.attempts < PARKED))
 _COUNT = sql(update(t.intake).where(t.intake.c.id.in_(key_list("keys"))).values(attempts=t.intake.c.attempts + 1))
 
@@ -73,12 +76,15 @@ class Ingest:
         *,
         busy: Callable[[], bool] = lambda: False,
         authenticator: Authenticator | None = None,
+        patience_s: float = PATIENCE_S,
     ) -> None:
+        self._patience_s = patience_s
         self._store = store
         self._reader = reader
         self._busy = busy
         self._authenticator = authenticator if authenticator is not None and authenticator.works else None
         self._wake = asyncio.Event()
+        self._beside: asyncio.Task[None] | None = None
 
     def wake(self) -> None:
         """There may be mail in the queue."""
@@ -87,19 +93,26 @@ class Ingest:
     async def run(self) -> None:
         """Until cancelled. A mail being read when that happens stays in the queue."""
         self._wake.set()
-        while True:
-            try:
-                await asyncio.wait_for(self._wake.wait(), IDLE_S)
-            except TimeoutError:
-                self._reader.close()  # its worker, if one was started
-            self._wake.clear()
-            await self._drain()
+        try:
+            while True:
+                try:
+                    await asyncio.wait_for(self._wake.wait(), IDLE_S)
+                except TimeoutError:
+                    if self._is_free():
+                        self._reader.close()  # its worker, if one was started
+                self._wake.clear()
+                await self._drain()
+        finally:
+            if self._beside is not None:
+                self._beside.cancel()
+                await asyncio.gather(self._beside, return_exceptions=True)
 
     async def _drain(self) -> None:
         try:
             await self._stream()
-            while await self.step():
-                pass
+            while self._is_free() and (mails := await self._take(_NEXT, 1)):
+                await self._apart(mails[0])
+                await self._stream()
         except StorageFailure as problem:
             log.warning("ingest_waits", reason=problem.code)
             await self._store.until_accepting()
@@ -112,6 +125,11 @@ class Ingest:
         written = asyncio.create_task(self._deliver(()))
         try:
             while mails:
+                if mails[0].size > PARSE_WORKER_BYTES:
+                    await written
+                    await self._apart(mails[0])
+                    mails = await self._take_fresh()
+                    continue
                 started = time.monotonic()
                 upcoming = asyncio.create_task(self._take_fresh())
                 try:
@@ -125,11 +143,38 @@ class Ingest:
         finally:
             await written
 
+    def _is_free(self) -> bool:
+        """Is no mail being read apart? Raises what ended that reading, if it was a fault of ours."""
+        if self._beside is None:
+            return True
+        if self._beside.done():
+            done, self._beside = self._beside, None
+            done.result()
+        return self._beside is None
+
+    async def _apart(self, mail: Queued) -> None:
+        """Take this one through by itself; after a moment the others need not wait for it."""
+        self._beside = asyncio.create_task(self._through(mail))
+        self._beside.add_done_callback(lambda task: self._wake.set())
+        await asyncio.wait({self._beside}, timeout=self._patience_s)
+        self._is_free()
+
+    async def _through(self, mail: Queued) -> None:
+        try:
+            await self._deliver(await self._read_all([mail]))
+        except StorageFailure as problem:
+            log.warning("ingest_waits", reason=problem.code)
+            await self._store.until_accepting()
+            await asyncio.sleep(_RETRY_S)
+
     async def _take_fresh(self) -> list[Queued]:
-        if self._store.read_now(lambda reader: reader.one(_FRESH, most=1)) is None:
+        """Fresh mails to read together, or a large one; small ones only while a mail is still read apart."""
+        return await self._take(_FRESH if self._is_free() else _FRESH_SMALL, BUSY_BATCH if self._busy() else BATCH)
+
+    async def _take(self, which: Statement, most: int) -> list[Queued]:
+        if self._store.read_now(lambda reader: reader.one(which, most=1)) is None:
             return []
-        most = BUSY_BATCH if self._busy() else BATCH
-        return await self._store.write(lambda tx: _take(tx, tx.all(_FRESH, most=most)))
+        return await self._store.write(lambda tx: _take(tx, tx.all(which, most=most)))
 
     async def step(self) -> int:
         """Take the next batch through, fresh mails together or one that failed; answers how many mails it held."""

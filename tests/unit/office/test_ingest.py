@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 from sqlalchemy import func, select
@@ -9,11 +11,12 @@ from sqlalchemy import func, select
 from postroom.config import Config
 from postroom.errors import Invalid, Refused
 from postroom.office import tables as t
-from postroom.office.content import Content
+from postroom.office.content import Content, read_content
 from postroom.office.ingest import Ingest
 from postroom.office.intake import Envelope, Intake
 from postroom.office.parsing import ParseFailure, SplitReader
 from postroom.store.statement import sql
+from slowreader import SLOW, never, never_the_slow_one
 
 from .conftest import ALL, FIRST, OWNER, House, letter
 
@@ -236,9 +239,9 @@ async def test_a_mail_whose_bytes_are_lost_stays_in_the_queue_and_stops_no_other
 
 
 async def test_a_large_mail_whose_reading_is_cancelled_does_not_answer_for_the_next() -> None:
-    reader = SplitReader(limit=0)
+    reader = SplitReader(limit=0, timeout_s=600, work=never_the_slow_one)
     try:
-        first = asyncio.create_task(reader.read(letter("First", "x" * 2_000_000)))
+        first = asyncio.create_task(reader.read(letter("First", extra=[SLOW.decode()])))
         await asyncio.sleep(0)
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -249,7 +252,139 @@ async def test_a_large_mail_whose_reading_is_cancelled_does_not_answer_for_the_n
 
 
 async def test_a_worker_that_does_not_answer_in_time_is_replaced() -> None:
-    reader = SplitReader(limit=0, timeout_s=0)
-    with pytest.raises(ParseFailure):
-        await reader.read(letter())
+    reader = SplitReader(limit=0, timeout_s=0.05, work=never)
+    for _ in range(2):
+        with pytest.raises(ParseFailure, match=r"no answer within 0\.05 s"):
+            await reader.read(letter())
     reader.close()
+
+
+async def test_closing_while_a_mail_is_read_ends_that_reading_and_no_other() -> None:
+    reader = SplitReader(limit=0, timeout_s=600, work=never_the_slow_one)
+    first = asyncio.create_task(reader.read(letter("First", extra=[SLOW.decode()])))
+    await asyncio.sleep(0)
+    reader.close()
+    with pytest.raises(ParseFailure, match="the worker died"):
+        await first
+    assert (await reader.read(letter("Second"))).subject == "Second"
+    reader.close()
+
+
+class HeldReader:
+    """Reads every mail but those marked slow, which wait to be let go."""
+
+    def __init__(self) -> None:
+        self.entered, self.go = asyncio.Event(), asyncio.Event()
+        self.closed = 0
+
+    async def read(self, raw: bytes) -> Content:
+        if SLOW in raw:
+            self.entered.set()
+            await self.go.wait()
+        return read_content(raw)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+LARGE = "\n".join(["word " * 12] * 6000)
+
+
+async def send_in(house: House, number: int, text: str = "hi", extra: Sequence[str] = ()) -> None:
+    raw = letter(text=text, message_id=f"<m{number}@example.com>", extra=extra)
+    await house.intake.accept(Envelope(mail_from="bob@example.com", rcpt_to=("ada@postroom.localhost",)), raw)
+
+
+async def arrivals(house: House, count: int) -> list[str]:
+    async with asyncio.timeout(60):
+        while len(found := [ref for _, ref in await house.events("message.received")]) < count:
+            await house.store.events.wait(house.store.events.last_seq(), timeout_s=1)
+    return found
+
+
+@contextlib.asynccontextmanager
+async def running(ingest: Ingest) -> AsyncIterator[None]:
+    task = asyncio.create_task(ingest.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_one_slow_mail_delays_no_small_one(house: House) -> None:
+    await house.inbox()
+    reader = HeldReader()
+    ingest = Ingest(house.store, reader, patience_s=0)
+    house.intake.on_mail(ingest.wake)
+    await send_in(house, 0, LARGE, [SLOW.decode()])
+    async with running(ingest):
+        await asyncio.wait_for(reader.entered.wait(), 60)
+        for number in (1, 2, 3):
+            await send_in(house, number)
+        assert await arrivals(house, 3) == ["<m1@example.com>", "<m2@example.com>", "<m3@example.com>"]
+        await send_in(house, 4, LARGE)
+        await send_in(house, 5)
+        assert (await arrivals(house, 4))[3:] == ["<m5@example.com>"]
+        reader.go.set()
+        assert (await arrivals(house, 6))[4:] == ["<m0@example.com>", "<m4@example.com>"]
+
+
+async def test_a_large_mail_that_is_soon_read_keeps_its_place(house: House) -> None:
+    await house.inbox()
+    for number, text in enumerate(["a", LARGE, "b", LARGE, "c"]):
+        await send_in(house, number, text)
+    async with running(Ingest(house.store, HeldReader(), patience_s=600)):
+        assert await arrivals(house, 5) == [f"<m{number}@example.com>" for number in range(5)]
+
+
+async def test_a_slow_mail_that_failed_delays_no_other_while_it_is_tried_again(house: House) -> None:
+    class FailsFirst(HeldReader):
+        tries = 0
+
+        async def read(self, raw: bytes) -> Content:
+            if SLOW not in raw:
+                return read_content(raw)
+            self.tries += 1
+            if self.tries == 1:
+                raise ParseFailure("no answer")
+            return await super().read(raw)
+
+    await house.inbox()
+    reader = FailsFirst()
+    ingest = Ingest(house.store, reader, patience_s=0)
+    house.intake.on_mail(ingest.wake)
+    await send_in(house, 0, extra=[SLOW.decode()])
+    async with running(ingest):
+        await asyncio.wait_for(reader.entered.wait(), 60)
+        await send_in(house, 1)
+        assert await arrivals(house, 1) == ["<m1@example.com>"]
+        reader.go.set()
+        assert await arrivals(house, 2) == ["<m1@example.com>", "<m0@example.com>"]
+    assert reader.tries == 2
+
+
+async def test_a_slow_mail_cut_short_by_the_end_stays_in_the_queue(house: House) -> None:
+    await house.inbox()
+    reader = HeldReader()
+    await send_in(house, 0, LARGE, [SLOW.decode()])
+    async with running(Ingest(house.store, reader, patience_s=0)):
+        await asyncio.wait_for(reader.entered.wait(), 60)
+    assert await house.events("message.received") == []
+    await house.settle()
+    assert [ref for _, ref in await house.events("message.received")] == ["<m0@example.com>"]
+
+
+async def test_a_fault_of_ours_beside_the_others_ends_the_room(house: House) -> None:
+    class Fault(BaseException):
+        pass
+
+    class Breaks(HeldReader):
+        async def read(self, raw: bytes) -> Content:
+            raise Fault
+
+    await house.inbox()
+    await send_in(house, 0, LARGE)
+    with pytest.raises(Fault):
+        await asyncio.wait_for(Ingest(house.store, Breaks(), patience_s=600).run(), 60)
