@@ -18,7 +18,7 @@ import structlog
 
 from postroom.clock import MICROS, Clock
 from postroom.config import Config
-from postroom.errors import Busy, Conflict, Invalid, NotFound, Refused, StorageFailure
+from postroom.errors import Busy, Conflict, Invalid, NotFound, Refused, StorageFailure, TransportFailure
 from postroom.gate import audit, freeze, rows
 from postroom.gate.attach import Attaching
 from postroom.gate.audit import Audit
@@ -117,9 +117,11 @@ class Gate:
             known = await self._store.write(lambda tx: self._enter(tx, row, blobs, since))
             if known is not None:
                 return _submission(known, repeated=True)
-            if row.state is State.APPROVED:
-                await self._dispatch.hand_over(row.outgoing_id, judge_again=False)
-            return _submission(self._row(row.outgoing_id))
+            if row.state is not State.APPROVED:
+                return _submission(self._row(row.outgoing_id))
+            accepted = await self._dispatch.hand_over(row.outgoing_id, judge_again=False)
+            told = _submission(self._row(row.outgoing_id))
+            return told if accepted is None else dataclasses.replace(told, message_id=accepted.message_id)
 
     async def screen(self, principal: Principal, inbox_id: str, addresses: Sequence[str]) -> None:
         """Raise `Refused` naming those of `addresses` the owner's rules would never let mail go to."""
@@ -208,7 +210,7 @@ class Gate:
         await self._store.write(lambda tx: self._moves.move(tx, row, State.APPROVED, actor=principal.label, at=now, **decided))
         try:
             await self._dispatch.hand_over(outgoing_id)
-        except (StorageFailure, Busy) as problem:
+        except (StorageFailure, Busy, TransportFailure) as problem:  # it stays approved, and is handed over later
             log.warning("approved_not_handed_over", outgoing_id=outgoing_id, code=problem.code)
         return self._row(outgoing_id).shown()
 
@@ -239,7 +241,13 @@ class Gate:
         await self._follow.sweep()
 
     async def _resolve(self, principal: Principal, request: SendRequest) -> Outbound:
-        return await freeze.resolve(self._mail, principal, request, redact=lambda text: self._redactor.redact(text)[0])
+        return await freeze.resolve(
+            self._mail,
+            principal,
+            request,
+            redact=lambda text: self._redactor.redact(text)[0],
+            quotes=self._sender.binds == "bytes",
+        )
 
     async def _freeze(self, principal: Principal, request: SendRequest, *, key: str | None, asked: str) -> tuple[Row, _Blobs]:
         outbound = await self._resolve(principal, request)
@@ -337,12 +345,13 @@ async def _nobody(agent_id: str) -> Principal | None:
 
 
 def _submission(row: Row, *, repeated: bool = False) -> Submission:
-    left = row.state in (State.SENDING, State.SENT)
+    waits = row.state is State.SENDING and row.handed_at is None  # the sender does not have it yet
+    left = row.state in (State.SENDING, State.SENT) and not waits
     refused = row.refused or (row.rcpt_to if row.state in (State.REFUSED, State.EXPIRED, State.FAILED) else ())
     reasons = row.reasons if row.detail is None else (*row.reasons, row.detail)
     return Submission(
         outgoing_id=row.outgoing_id,
-        state=row.state,
+        state=State.APPROVED if waits else row.state,
         message_id=row.message_id if left else None,
         thread_id=row.thread_id if left else None,
         digest=row.digest,
