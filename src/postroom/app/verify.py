@@ -7,6 +7,7 @@ mailbox's log, its columns (`mailbox.integrity`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,15 +17,16 @@ from sqlalchemy import bindparam, select
 
 from postroom.access.tables import house_secret
 from postroom.app.house import AUDIT_SECRET, CHECKPOINT_SECRET, MAILBOX_SECRET
-from postroom.errors import NotFound
+from postroom.errors import NotFound, StorageFailure
 from postroom.gate.audit import LOG_ID as AUDIT
 from postroom.gate.audit import entries
 from postroom.gate.checkpoints import FILE, read_checkpoints
 from postroom.gate.tables import outgoing
+from postroom.ledger.chain import Link
 from postroom.ledger.verify import Entry, Fault, verify
-from postroom.mailbox.integrity import CHECKPOINTS, as_bytes, signed_heads, verify_log
+from postroom.mailbox.integrity import CHECKPOINTS, as_bytes, signed_heads, verify_log, witness_of
 from postroom.mailbox.log import LOG_ID as MAILBOX
-from postroom.store.sqlite import Sqlite
+from postroom.store.engine import dialect_of
 from postroom.store.statement import sql
 from postroom.store.transaction import Reader
 
@@ -61,18 +63,29 @@ class _Records:
         return bytes(self.reader.scalar(_SECRET, name=name) or b"")
 
 
-def verify_folder(folder: Path) -> list[Report]:
-    """Every record of the house in `folder`. Raises `NotFound` where there is none."""
-    database = folder / "postroom.db"
-    if not database.exists():
+def verify_folder(folder: Path, *, url: str = "", witnesses: Sequence[str] = ()) -> list[Report]:
+    """Every record of the house in `folder`, or behind `url` with the signed heads in `folder`.
+
+    `witnesses` are `SEQ:LINK` of the mailbox's log, as receipts and cursors showed them. Raises `NotFound` where
+    there is no house, `StorageFailure` where it cannot be read.
+    """
+    seen = [witness_of(text) for text in witnesses]
+    if not url and not (folder / "postroom.db").exists():
         raise NotFound(f"there is no data in {folder}", fix="name the data folder with --data or POSTROOM_DATA")
-    dialect = Sqlite(database)
-    connection = dialect.connect(writes=False)
+    dialect = dialect_of(folder, url)
+    try:
+        connection = dialect.connect(writes=False)
+    except Exception as problem:
+        raise StorageFailure(
+            f"the database cannot be read ({problem})", fix="check store.url, and that its server runs"
+        ) from problem
     try:
         connection.execute("BEGIN")
+        if not dialect.has_table(connection, house_secret.name):
+            raise NotFound("there is no house in this database", fix="check store.url")
         reader = Reader(connection, dialect)
         records = _Records(reader=reader, folder=folder, signer=_signer(reader))
-        return [_audit(records), _mailbox(records)]
+        return [_audit(records), _mailbox(records, seen)]
     finally:
         connection.close()
 
@@ -98,13 +111,13 @@ def _audit(records: _Records) -> Report:
     return _report(AUDIT, len(stored), len(signed), fault)
 
 
-def _mailbox(records: _Records) -> Report:
+def _mailbox(records: _Records, witnesses: Sequence[Link]) -> Report:
     try:
         signed = signed_heads(records.folder / CHECKPOINTS)
     except ValueError:
         return Report(log=MAILBOX, kind="forged_checkpoint", detail=f"{CHECKPOINTS} holds a line that is no checkpoint")
     key = records.secret(MAILBOX_SECRET)
-    verdict = verify_log(records.reader, key, checkpoints=signed, signer=records.signer)
+    verdict = verify_log(records.reader, key, checkpoints=signed, signer=records.signer, witnesses=witnesses)
     return _report(MAILBOX, verdict.size, len(signed), verdict.fault)
 
 

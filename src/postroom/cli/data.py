@@ -23,12 +23,18 @@ def data() -> None:
 @app.command()
 def verify(
     data: Annotated[Path | None, typer.Option(help="The data folder.")] = None,
+    config: Annotated[Path | None, typer.Option(help="The config file, where it is not in the data folder.")] = None,
+    witness: Annotated[list[str] | None, typer.Option(help="SEQ:LINK that a mailbox receipt or cursor showed.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Check that the record of what left is what was written; say what was done to it, if it is not."""
+    """Check that the records of what left and of the mailbox are what was written; say what was done to them, if not."""
+    from postroom import config as settings
     from postroom.app.verify import verify_folder
+    from postroom.cli.options import serve_options
 
-    reports = verify_folder(data_folder(data))
+    folder = data_folder(data)
+    found = serve_options(config=config, data=folder, http="127.0.0.1:0", smtp="off").config_path
+    reports = verify_folder(folder, url=settings.load(found).store.url, witnesses=witness or ())
     if as_json:
         say_json({"logs": [dataclasses.asdict(report) for report in reports]})
     else:

@@ -21,6 +21,7 @@ from postroom.ledger.chain import GENESIS, Link, hash_canonical, next_link
 from postroom.mailbox import log
 from postroom.mailbox.folding import folded, may_change, target_of
 from postroom.mailbox.log import LOG_ID
+from postroom.mailbox.names import wrong
 from postroom.mailbox.records import ERASED, MESSAGE, RETENTION, decoded, own_thread
 from postroom.mailbox.tables import record as t
 from postroom.store.engine import Reader, Store
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 PIECE: Final = 2000
 CHECKPOINTS: Final = "mailbox.checkpoints"
+_HEX: Final = frozenset("0123456789abcdef")
 
 c = t.c
 _ROWS = sql(
@@ -154,6 +156,14 @@ def verify_log(
         fault = Fault(seq=seq, kind="altered", detail=f"the column {column} does not say what the record says")
         return replace(verdict, fault=fault)
     return verdict
+
+
+def witness_of(text: str) -> Link:
+    """What a receipt or a cursor showed: `SEQ:LINK`. Raises `Invalid` for another form."""
+    number, _, link = text.partition(":")
+    if not (number.isascii() and number.isdigit() and len(number) <= 15 and len(link) == 64 and set(link) <= _HEX):
+        raise wrong("witness", "a witness is SEQ:LINK, as a receipt or a cursor showed them")
+    return Link(seq=int(number), entry_hash=b"", link=bytes.fromhex(link))
 
 
 def mismatch(row: Sequence[Any]) -> str | None:

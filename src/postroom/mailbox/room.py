@@ -17,13 +17,12 @@ import structlog
 from sqlalchemy import bindparam, func, select
 
 from postroom.errors import Busy, NotFound, StorageFailure
-from postroom.ledger.chain import Link
 from postroom.limits import MAILBOX_WAITS
 from postroom.mailbox import content, log, reading
 from postroom.mailbox.changes import Changes, number_of
 from postroom.mailbox.container import warning_for
 from postroom.mailbox.identity import Directory, Identity
-from postroom.mailbox.integrity import Integrity
+from postroom.mailbox.integrity import Integrity, witness_of
 from postroom.mailbox.names import EVERYONE, wrong
 from postroom.mailbox.notify import Doorbell, Ring
 from postroom.mailbox.rates import Rates
@@ -287,7 +286,7 @@ class Mailbox:
 
     async def verify(self, witnesses: Sequence[str] = ()) -> Verdict:
         """The whole log checked; a witness is `SEQ:LINK` as a receipt or a cursor had it. Raises `Invalid` for another form."""
-        return await self.integrity.verify([_witness(text) for text in witnesses])
+        return await self.integrity.verify([witness_of(text) for text in witnesses])
 
     async def look_through(self, look: Callable[[Reader], T]) -> T:
         """Run a reading of the log in the pool."""
@@ -384,10 +383,3 @@ def check_limit(limit: Any, most: int) -> int:
     if type(limit) is not int or not 1 <= limit <= most:
         raise wrong("limit", f"limit must be between 1 and {most}")
     return limit
-
-
-def _witness(text: str) -> Link:
-    number, _, link = text.partition(":")
-    if not (number.isascii() and number.isdigit() and len(number) <= 15 and len(link) == 64 and set(link) <= _HEX):
-        raise wrong("witness", "a witness is SEQ:LINK, as a receipt or a cursor showed them")
-    return Link(seq=int(number), entry_hash=b"", link=bytes.fromhex(link))

@@ -61,7 +61,7 @@ class Store:
         """Open the data folder `where`, making or migrating what is in it. Raises `InUse`, `StorageFailure`."""
         folder = where if isinstance(where, Path) else None
         lock = FolderLock(folder) if folder else None
-        dialect = _engine(folder, url)
+        dialect = dialect_of(folder, url)
         try:
             connection = await asyncio.to_thread(_prepare, dialect)
             return cls(dialect, folder, lock, clock or SystemClock(), connection)
@@ -175,7 +175,8 @@ class Store:
         return self._guard or nullcontext()
 
 
-def _engine(folder: Path | None, url: str) -> Dialect:
+def dialect_of(folder: Path | None, url: str) -> Dialect:
+    """The engine behind `url`, else SQLite in `folder`. Raises `Invalid` when its driver is not installed."""
     if not url:
         return Sqlite(folder / "postroom.db" if folder else None)
     try:
