@@ -74,7 +74,7 @@ def http_app(house: House, listener: Listener, mcp: McpDoor, socket: Lazy) -> AS
             "mcp": mcp,
             "api": api,
             "mailbox": mailbox_app(house.mailbox, *log_routes(house.mailbox)),
-            "a2a": A2ADoor(house.mailbox),
+            "a2a": A2ADoor(house.mailbox, listener.origin),
             "bridge": bridge_door(house, sessions),
             "dl": Downloads(house.signer, mail),
         },

@@ -22,7 +22,20 @@ _DESCRIPTION: Final = (
     "A post room for AI agents. Messages to its agents are durable; name the agent as the tenant, "
     'or as "to" in the metadata. What an agent answers is its own words.'
 )
-_MODES: Final = ["text/plain", "application/json", "application/octet-stream"]
+MODES: Final = (
+    "text/plain",
+    "text/markdown",
+    "text/html",
+    "text/csv",
+    "application/json",
+    "application/pdf",
+    "application/zip",
+    "application/octet-stream",
+    "image/png",
+    "image/jpeg",
+    "image/gif",
+    "image/webp",
+)
 _SKILLS: Final = [
     {
         "id": spec.name,
@@ -53,8 +66,8 @@ def agent_card(origin: str) -> dict[str, Any]:
         "capabilities": {"streaming": available(), "pushNotifications": False},
         "securitySchemes": {"bearer": {"httpAuthSecurityScheme": {"scheme": "bearer"}}},
         "securityRequirements": [{"schemes": {"bearer": {"list": []}}}],
-        "defaultInputModes": _MODES,
-        "defaultOutputModes": _MODES,
+        "defaultInputModes": MODES,
+        "defaultOutputModes": MODES,
         "skills": _SKILLS,
     }
 
@@ -71,8 +84,8 @@ def legacy_card(origin: str) -> dict[str, Any]:
         "capabilities": {"streaming": available(), "pushNotifications": False, "stateTransitionHistory": False},
         "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
         "security": [{"bearer": []}],
-        "defaultInputModes": _MODES,
-        "defaultOutputModes": _MODES,
+        "defaultInputModes": MODES,
+        "defaultOutputModes": MODES,
         "skills": _SKILLS,
     }
 

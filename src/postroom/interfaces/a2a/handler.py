@@ -16,8 +16,9 @@ from google.protobuf import json_format
 from starlette.requests import Request
 
 from postroom import errors
+from postroom.interfaces.a2a.cards import MODES
+from postroom.interfaces.a2a.shapes import FILES_ALONE, Shapes
 from postroom.interfaces.a2a.tasks import COMPLETED, ENDED, SETTLED, Tasks, TaskView
-from postroom.mailbox.records import Message
 from postroom.mailbox.room import Mailbox
 from postroom.mailbox.sending import Letter
 from postroom.model.principal import Principal
@@ -48,22 +49,23 @@ class Contexts(DefaultServerCallContextBuilder):
 class Handler(RequestHandler):
     """A2A over one mailbox."""
 
-    def __init__(self, mailbox: Mailbox) -> None:
+    def __init__(self, mailbox: Mailbox, origin: str) -> None:
         self._mailbox = mailbox
         self._tasks = Tasks(mailbox)
+        self._shapes = Shapes(origin)
 
     @validate_request_params
     async def on_message_send(self, params: pb.SendMessageRequest, context: ServerCallContext) -> pb.Task:
         """Store the message; unless asked to return at once, hold until it is answered or a bound passed."""
         with _told():
             principal = _principal(context)
-            latest = await self._send(principal, params)
+            latest = await self._send(principal, params, context.tenant)
             if not params.configuration.return_immediately:
                 async for view in self._tasks.follow(principal, latest.task_id, _HOLD_S):
                     latest = view
                     if view.state in SETTLED:
                         break
-            return _task(latest)
+            return self._shapes.task(latest)
 
     @validate_request_params
     async def on_message_send_stream(
@@ -71,7 +73,7 @@ class Handler(RequestHandler):
     ) -> AsyncGenerator[Any, None]:
         """Store the message and follow its task."""
         with _told():
-            view = await self._send(_principal(context), params)
+            view = await self._send(_principal(context), params, context.tenant)
             async for event in self._follow(_principal(context), view.task_id):
                 yield event
 
@@ -92,7 +94,7 @@ class Handler(RequestHandler):
         """One task as it stands."""
         with _told():
             history = params.history_length if params.HasField("history_length") else None
-            return _task(await self._tasks.get(_principal(context), params.id), history)
+            return self._shapes.task(await self._tasks.get(_principal(context), params.id), history)
 
     @validate_request_params
     async def on_list_tasks(self, params: pb.ListTasksRequest, context: ServerCallContext) -> pb.ListTasksResponse:
@@ -109,7 +111,7 @@ class Handler(RequestHandler):
             )
             wanted = [view for view in views if params.status in (0, pb.TaskState.Value(view.state))]
             token = str(views[-1].message.seq) if more and views else ""
-            shown = [_task(view, 0, artifacts=params.include_artifacts) for view in wanted]
+            shown = [self._shapes.task(view, 0, artifacts=params.include_artifacts) for view in wanted]
             return pb.ListTasksResponse(tasks=shown, next_page_token=token, page_size=size, total_size=len(shown))
 
     @validate_request_params
@@ -121,7 +123,7 @@ class Handler(RequestHandler):
             if view.state != "TASK_STATE_SUBMITTED":
                 raise a2a.TaskNotCancelableError("the agent has taken it up, or it has ended")
             await self._mailbox.withdraw(principal, view.message.seq)
-            return _task(await self._tasks.get(principal, params.id))
+            return self._shapes.task(await self._tasks.get(principal, params.id))
 
     async def on_get_extended_agent_card(
         self, params: pb.GetExtendedAgentCardRequest, context: ServerCallContext
@@ -145,8 +147,8 @@ class Handler(RequestHandler):
         """Not offered."""
         raise a2a.PushNotificationNotSupportedError
 
-    async def _send(self, principal: Principal, params: pb.SendMessageRequest) -> TaskView:
-        """A new task, or one more message to a task that asked back."""
+    async def _send(self, principal: Principal, params: pb.SendMessageRequest, tenant: str) -> TaskView:
+        """A new task, or one more message to a task that asked back. `tenant` is the path's."""
         message = params.message
         text, files = _content(message)
         if message.task_id:
@@ -156,7 +158,9 @@ class Handler(RequestHandler):
             letter = Letter(to=view.message.to, text=text, attachments=files, reply_to=view.history[-1].seq, key=_key(message))
             await self._mailbox.send(principal, letter)
             return await self._tasks.get(principal, message.task_id)
-        letter = Letter(to=_addressee(params), text=text, attachments=files, thread=message.context_id or None, key=_key(message))
+        letter = Letter(
+            to=_addressee(params, tenant), text=text, attachments=files, thread=message.context_id or None, key=_key(message)
+        )
         stored = await self._mailbox.send(principal, letter)
         return await self._tasks.get(principal, f"task-{stored.seq}")
 
@@ -164,15 +168,15 @@ class Handler(RequestHandler):
         first = True
         async for view in self._tasks.follow(principal, task_id, _STREAM_S):
             if first:
-                yield _task(view)
+                yield self._shapes.task(view)
                 first = False
                 continue
             if view.state == COMPLETED and view.answer is not None:
-                artifact = _artifact(view.answer)
+                artifact = self._shapes.artifact(view.answer)
                 yield pb.TaskArtifactUpdateEvent(
                     task_id=view.task_id, context_id=view.message.thread, artifact=artifact, last_chunk=True
                 )
-            yield pb.TaskStatusUpdateEvent(task_id=view.task_id, context_id=view.message.thread, status=_status(view))
+            yield pb.TaskStatusUpdateEvent(task_id=view.task_id, context_id=view.message.thread, status=self._shapes.status(view))
 
 
 @contextlib.contextmanager
@@ -191,9 +195,9 @@ def _principal(context: ServerCallContext) -> Principal:
     return principal
 
 
-def _addressee(params: pb.SendMessageRequest) -> str:
-    if params.tenant:
-        return str(params.tenant)
+def _addressee(params: pb.SendMessageRequest, tenant: str) -> str:
+    if params.tenant or tenant:
+        return str(params.tenant or tenant)
     for metadata in (params.metadata, params.message.metadata):
         if "to" in metadata and isinstance(metadata["to"], str):
             return str(metadata["to"])
@@ -210,6 +214,9 @@ def _content(message: pb.Message) -> tuple[str, list[dict[str, str]]]:
     files: list[dict[str, str]] = []
     for part in message.parts:
         kind = part.WhichOneof("content")
+        stated = part.media_type.partition(";")[0].strip().lower()
+        if stated and stated not in MODES:
+            raise a2a.ContentTypeNotSupportedError(f"{stated} is not among the input modes of the agent card")
         if kind == "text":
             texts.append(part.text)
         elif kind == "data":
@@ -221,48 +228,4 @@ def _content(message: pb.Message) -> tuple[str, list[dict[str, str]]]:
             files.append(
                 {"content": base64.b64encode(part.raw).decode(), "name": part.filename or "file", "mediaType": media_type}
             )
-    return "\n\n".join(texts) or ("(files)" if files else ""), files
-
-
-def _task(view: TaskView, history: int | None = None, *, artifacts: bool = True) -> pb.Task:
-    said = view.history if history is None else view.history[len(view.history) - history :] if history else ()
-    task = pb.Task(
-        id=view.task_id,
-        context_id=view.message.thread,
-        status=_status(view),
-        history=[_message(view, each) for each in said],
-    )
-    if artifacts and view.state == COMPLETED and view.answer is not None:
-        task.artifacts.append(_artifact(view.answer))
-    return task
-
-
-def _status(view: TaskView) -> pb.TaskStatus:
-    status = pb.TaskStatus(state=pb.TaskState.Value(view.state))
-    status.timestamp.FromMicroseconds(view.at)
-    if view.answer is not None:
-        status.message.CopyFrom(_message(view, view.answer))
-    return status
-
-
-def _message(view: TaskView, message: Message) -> pb.Message:
-    mine = message.sender == view.message.sender
-    return pb.Message(
-        message_id=f"mail-{message.seq}",
-        context_id=view.message.thread,
-        task_id=view.task_id,
-        role=pb.Role.ROLE_USER if mine else pb.Role.ROLE_AGENT,
-        parts=_parts(message),
-    )
-
-
-def _artifact(answer: Message) -> pb.Artifact:
-    return pb.Artifact(artifact_id=f"mail-{answer.seq}", name="answer", parts=_parts(answer))
-
-
-def _parts(message: Message) -> list[pb.Part]:
-    parts = [pb.Part(text=message.text or "(withdrawn)", media_type="text/plain")]
-    for file in message.files:
-        link = f"/mailbox/attachments/{file.file_id}"
-        parts.append(pb.Part(url=link, filename=file.name, media_type=file.media_type))
-    return parts
+    return "\n\n".join(texts) or (FILES_ALONE if files else ""), files

@@ -19,9 +19,11 @@ WORKING: Final = "TASK_STATE_WORKING"
 COMPLETED: Final = "TASK_STATE_COMPLETED"
 CANCELED: Final = "TASK_STATE_CANCELED"
 INPUT_REQUIRED: Final = "TASK_STATE_INPUT_REQUIRED"
-ENDED: Final = frozenset({COMPLETED, CANCELED})
+REJECTED: Final = "TASK_STATE_REJECTED"
+FAILED: Final = "TASK_STATE_FAILED"
+ENDED: Final = frozenset({COMPLETED, CANCELED, REJECTED, FAILED})
 SETTLED: Final = ENDED | {INPUT_REQUIRED}  # a blocking send returns on these
-ASKS: Final = "input-required"  # the priority of a reply that asks back
+SAYS: Final = {"input-required": INPUT_REQUIRED, "rejected": REJECTED, "failed": FAILED}  # by a reply's priority; else completed
 _LOOK_S: Final = 1.0  # an acknowledgement rings no bell of the sender's, so it is looked for
 
 
@@ -111,7 +113,7 @@ class Tasks:
             answer = each if each.sender == message.to else None
             state = SUBMITTED
             if answer is not None:
-                state = INPUT_REQUIRED if each.priority == ASKS else COMPLETED
+                state = SAYS.get(each.priority or "", COMPLETED)
         if message.withdrawn_at is not None:
             state, answer = CANCELED, None
         return TaskView(message=message, state=state, history=tuple(history), answer=answer)
