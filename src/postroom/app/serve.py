@@ -48,6 +48,7 @@ async def serve(folder: Path, settings: Config, http: tuple[str, int], smtp: tup
     finally:
         remove_endpoint(folder)
         await socket.close()
+        await house.bridge.close()
         await server.stop()
         await mcp.close()
         await house.close()

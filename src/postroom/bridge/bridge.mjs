@@ -113,9 +113,11 @@ export function apply(ctx, config) {
     if (row && !ctx.agents.get(sessionId)) ctx.emit('api-session/added', row)
   }
 
+  const joining = new Map() // session id -> notices on their way into its step
   const queue = agent => [...agent.inbox.nextStep, ...agent.inbox.nextTurn]
   function standing(agent, id) { // of a notice in a session: undefined (to be told), queued, running or read
     if (queue(agent).some(one => holds(one, id))) return 'queued'
+    if (joining.get(agent.session.id)?.includes(id)) return 'running'
     let state
     for (const event of agent.session.snapshotEvents()) {
       if (event.type === 'user/message' && holds(event.data, id)) state = 'running'
@@ -193,8 +195,9 @@ export function apply(ctx, config) {
     }, 'postroom.commands')
 
     const inTurn = new Map() // session id -> the last of our notices its turn has
-    ctx.on('agent/disposed', ({ agent }) => { for (const each of [owned, unplaced, inTurn]) each.delete(agent.session.id) })
+    ctx.on('agent/disposed', ({ agent }) => { for (const each of [owned, unplaced, inTurn, joining]) each.delete(agent.session.id) })
     ctx.on('session/event', (session, event) => {
+      if (event.type === 'turn/end' || (event.type === 'user/message' && event.data.source?.by === 'postroom')) joining.delete(session.id)
       if (event.type === 'turn/start' && unplaced.delete(session.id)) void place(session).catch(error => log(`workspace: ${error}`))
       if (event.type === 'user/message' && event.data.source?.by === 'postroom') {
         inTurn.set(session.id, Math.max(inTurn.get(session.id) ?? 0, event.data.source.seq ?? 0))
@@ -207,12 +210,14 @@ export function apply(ctx, config) {
     })
     ctx.on('agent/pre-step', async (input, next) => {
       const decision = await next()
-      if (decision.kind === 'reject') return decision
       const { agent, step } = input
+      if (decision.kind === 'reject' || agent.session.header.origin === 'subagent') return decision
       const asked = { sessionId: agent.session.id, again: step === 1 }
       const { notices } = await ask('pending', asked, AbortSignal.timeout(PULL_MS)).catch(() => ({ notices: [] }))
       const fresh = notices.filter(({ id }) => !decision.messages.some(one => holds(one, id)) && !standing(agent, id))
-      return fresh.length ? { ...decision, messages: [...decision.messages, message(fresh)] } : decision
+      if (!fresh.length) return decision
+      joining.set(agent.session.id, fresh.map(one => one.id))
+      return { ...decision, messages: [...decision.messages, message(fresh)] }
     })
   }
 

@@ -8,11 +8,9 @@ copy is kept beside, and `--remove` gives back the bytes that were there.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import json
 import os
 import re
-import shutil
 from collections.abc import Collection
 from importlib import resources
 from pathlib import Path
@@ -20,6 +18,7 @@ from typing import Annotated, Final
 
 import typer
 
+from postroom.cli.connect import files
 from postroom.cli.options import HTTP
 from postroom.client import Client, url_of
 from postroom.client import connect as daemon
@@ -31,7 +30,6 @@ _PRIVACY: Final = "# Off: the copy of each session that goes to the model's prov
 _BEGIN, _END = "# >>> postroom: written by `postroom connect dsh`, taken out by its --remove", "# <<< postroom"
 _INSTEAD, _AFTER = " (in place of [])", " (after a line without an end)"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-_COPY: Final = ".before-postroom"
 
 
 def dsh(
@@ -57,17 +55,15 @@ def dsh(
     patch = place / "cordis.patch.yml"
     if not patch.is_file():
         raise NotFound(f"there is no DSH profile at {place}", fix=f"start it once: dsh --profile {profile}")
-    before = patch.read_bytes().decode("utf-8", "surrogateescape")
+    rows = block(_url(), kept, left_out)
+    changes = [files.Change(path=patch, put=lambda text: put_in(text, rows), take=taken_out)]
     if remove:
-        _write(patch, before, taken_out(before))
-        _forget(patch, kept.parent)
+        files.remove(changes)
+        _forget(kept.parent)
         return
-    after = put_in(before, block(_url(), kept, left_out))
+    files.check(changes)
     _keep_key(kept, agent)
-    copy = patch.with_name(patch.name + _COPY)
-    if not copy.exists():
-        shutil.copy2(patch, copy)
-    _write(patch, before, after)
+    files.install(changes)
 
 
 def block(url: str, token: Path, left_out: Collection[str] = ()) -> str:
@@ -146,22 +142,8 @@ def _keep_key(path: Path, agent: str) -> None:
             file.write(text)
 
 
-def _write(path: Path, before: str, after: str) -> None:
-    """Replace the file at once, and say what changed."""
-    if before == after:
-        typer.echo("nothing to change", err=True)
-        return
-    changes = difflib.unified_diff(before.splitlines(), after.splitlines(), str(path), str(path), lineterm="", n=1)
-    typer.echo("\n".join(line.encode("utf-8", "replace").decode() for line in changes), err=True)
-    new = path.with_name(path.name + ".new")
-    new.write_bytes(after.encode("utf-8", "surrogateescape"))
-    shutil.copymode(path, new)
-    new.replace(path)
-
-
-def _forget(patch: Path, folder: Path) -> None:
+def _forget(folder: Path) -> None:
     """Delete the keys, here and at the daemon if it runs. What an agent left in the folder of its mail sessions stays."""
-    patch.with_name(patch.name + _COPY).unlink(missing_ok=True)
     for token in folder.glob("*.token"):
         key_id = "_".join(token.read_text(encoding="ascii").split("_")[1:3])
         try:

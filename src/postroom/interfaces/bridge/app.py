@@ -18,7 +18,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from postroom.errors import Forbidden, NotFound, PostroomError
+from postroom.errors import Forbidden, NotFound, PostroomError, StorageFailure
 from postroom.gate.dialog import Dialog
 from postroom.interfaces.api.wire import answer, body_as, caller
 from postroom.interfaces.bridge import wire
@@ -113,9 +113,9 @@ class BridgeDoor:
     async def _stream(self, principal: Principal, profile: str, receive: Receive, send: Send) -> None:
         """Commands until the harness goes; the sessions room hears that it came and that it went."""
         link = self._host.attach(principal.agent_id or "", profile)
-        await self._sessions.visited(link.agent_id)
 
         async def write() -> None:
+            await self._sessions.visited(link.agent_id)
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             await send(_line(None))
             async for command in link.commands(BEAT_S):
@@ -123,13 +123,16 @@ class BridgeDoor:
 
         tasks = [asyncio.create_task(write()), asyncio.create_task(_until_gone(receive))]
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._host.detach(link)
-            await self._sessions.visited(link.agent_id)
+            with contextlib.suppress(StorageFailure):  # nothing is lost: whoever comes next looks again
+                await self._sessions.visited(link.agent_id)
+        for task in done:
+            task.result()
         await send({"type": "http.response.body", "body": b""})
 
     async def _manifest(self, principal: Principal, body: wire.Body) -> Mapping[str, Any]:
