@@ -2,18 +2,18 @@
 
 Where `CI` is set a skipped test fails, unless its reason starts with one of ALLOWED_SKIPS: a peer
 that is missing there means that CI no longer proves what the README claims. No test connects to
-anything but this machine: an audit hook sees to it.
+anything but this machine, and no Python it starts: `egress/` sees to it.
 """
 
-import ipaddress
 import os
-import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from egress.egress_watch import FILE, watch
 
 ROOT = Path(__file__).resolve().parents[1]
 CASES = ROOT.parent / "shared" / "cases"
@@ -29,34 +29,24 @@ ALLOWED_SKIPS: dict[str, str] = {
 settings.register_profile("postroom", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("postroom")
 
-ELSEWHERE: list[str] = []
-
-
-def _watch(event: str, arguments: tuple[Any, ...]) -> None:
-    """Whatever a test does, it talks to this machine only; a connection to anywhere else is not made, and is told."""
-    if event not in ("socket.connect", "socket.sendto"):
-        return
-    address = arguments[1]
-    if isinstance(address, tuple) and not _is_here(str(address[0])):
-        ELSEWHERE.append(f"{event} {address[0]}")
-        raise PermissionError(f"tests talk to this machine only, not to {address[0]}")
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host.partition("%")[0]).is_loopback
-    except ValueError:
-        return False
-
-
-sys.addaudithook(_watch)
+_EGRESS = ROOT / "tests" / "egress"
+_TOLD, ELSEWHERE = tempfile.mkstemp(prefix="elsewhere-")
+os.environ[FILE] = ELSEWHERE
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_EGRESS), os.environ.get("PYTHONPATH"))))
+watch()
 
 
 @pytest.fixture(autouse=True)
 def _no_connection_elsewhere() -> Iterator[None]:
-    before = len(ELSEWHERE)
+    """No test, and no Python it starts, connects to anything but this machine."""
     yield
-    assert ELSEWHERE[before:] == []
+    if told := os.read(_TOLD, 10_000):
+        pytest.fail(f"a connection elsewhere was tried: {told.decode()}")
+
+
+def pytest_unconfigure() -> None:
+    os.close(_TOLD)
+    Path(ELSEWHERE).unlink()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

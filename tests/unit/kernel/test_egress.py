@@ -1,14 +1,77 @@
-"""The suite's own guard: a test that connects elsewhere is stopped and told."""
+"""What watches over the tests' own connections sees them, here and in the processes tests start."""
 
+import asyncio
+import os
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
-from tests.conftest import ELSEWHERE
+
+from egress.egress_watch import FILE
+
+SPEAK = "import socket; s = socket.socket(); s.settimeout(1); s.connect(('192.0.2.1', 9))"
+UVLOOP = """
+import asyncio, uvloop
+async def main():
+    await asyncio.open_connection({host!r}, {port})
+uvloop.run(main())
+"""
+DATAGRAM = """
+import asyncio, uvloop
+async def main():
+    loop = asyncio.get_running_loop()
+    await loop.create_datagram_endpoint(asyncio.DatagramProtocol, remote_addr=("192.0.2.1", 53))
+uvloop.run(main())
+"""
 
 
-@pytest.mark.parametrize("address", [("192.0.2.1", 25), ("2001:db8::1", 25)])
-def test_a_connection_to_another_machine_is_not_made(address: tuple[str, int]) -> None:
+@pytest.fixture
+def told():
+    """What was told since, taken off the record."""
+    told_in = Path(os.environ[FILE])
+    start = told_in.stat().st_size
+
+    def take() -> list[str]:
+        with told_in.open(encoding="utf-8") as record:
+            record.seek(start)
+            lines = [line.split(" from ")[0] for line in record.read().splitlines()]
+        os.truncate(told_in, start)
+        return lines
+
+    return take
+
+
+@pytest.mark.parametrize("address", [("192.0.2.1", 25), ("2001:db8::1", 443, 0, 0)])
+def test_a_connection_elsewhere_is_not_made_and_is_told(address, told):
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as peer, pytest.raises(PermissionError, match="this machine only"):
-        peer.connect(address)
-    assert ELSEWHERE.pop() == f"socket.connect {address[0]}"
+    with socket.socket(family, socket.SOCK_STREAM) as speaker, pytest.raises(PermissionError):
+        speaker.connect(address)
+    assert told() == [f"socket.connect {address[0]}"]
+
+
+def run(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("program", "line"),
+    [
+        (SPEAK, "socket.connect 192.0.2.1"),
+        (UVLOOP.format(host="192.0.2.1", port=9), "create_connection 192.0.2.1"),
+        (UVLOOP.format(host="mail.example", port=25), "create_connection mail.example"),
+        (DATAGRAM, "create_datagram_endpoint 192.0.2.1"),
+    ],
+)
+def test_nor_is_one_of_a_process_a_test_starts(program: str, line: str, told) -> None:
+    done = run(program)
+    assert "tests talk to this machine only" in done.stderr
+    assert told() == [line]
+
+
+async def test_a_process_may_talk_to_this_machine(told) -> None:
+    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+    async with server:
+        done = await asyncio.to_thread(run, UVLOOP.format(host="127.0.0.1", port=server.sockets[0].getsockname()[1]))
+    assert (done.returncode, done.stderr, told()) == (0, "", [])
