@@ -110,6 +110,68 @@ def test_cancelling_takes_back_what_was_not_taken_up(house: Served):
     assert rpc(house, "CancelTask", {"id": taken["id"]})["error"]["code"] == -32002
 
 
+def test_a_task_the_agent_asks_about_can_be_cancelled_and_its_refusal_ends_one(house: Served):
+    asked, refused, failed = (submit(house, text) for text in ("which", "no", "tried"))
+    reply(house, asked, "which one?", priority="input-required")
+    assert rpc(house, "CancelTask", {"id": asked["id"]})["result"]["status"]["state"] == "TASK_STATE_CANCELED"
+    for task, word, ends in ((refused, "rejected", "TASK_STATE_REJECTED"), (failed, "failed", "TASK_STATE_FAILED")):
+        reply(house, task, "why", priority=word)
+        told = rpc(house, "GetTask", {"id": task["id"]})["result"]
+        assert (told["status"]["state"], told["status"]["message"]["parts"][0]["text"]) == (ends, "why")
+        assert "artifacts" not in told
+        assert rpc(house, "CancelTask", {"id": task["id"]})["error"]["code"] == -32002
+
+
+def rest(house: Served, path: str, body: bytes, **headers: str) -> httpx.Response:
+    given = {
+        "Authorization": f"Bearer {house.tokens['alice']}",
+        "A2A-Version": "1.0",
+        "Content-Type": "application/json",
+        **headers,
+    }
+    return httpx.post(f"{house.url}/a2a{path}", content=body, headers=given, timeout=30)
+
+
+def test_the_tenant_of_a_path_names_the_agent(house: Served):
+    body = json.dumps({"message": words("by path"), "configuration": {"returnImmediately": True}}).encode()
+    sent = rest(house, "/bob/message:send", body)
+    assert (sent.status_code, sent.json()["task"]["status"]["state"]) == (200, "TASK_STATE_SUBMITTED")
+    nobody = rest(house, "/message:send", body)
+    assert (nobody.status_code, "name the agent" in nobody.text) == (400, True)
+
+
+def test_a_body_or_a_part_of_a_type_that_is_not_taken_is_told_so_in_each_binding(house: Served):
+    odd = {"message": words("x", parts=[{"raw": "dGNr", "mediaType": "application/x-unheard-of"}])}
+    assert rpc(house, "SendMessage", {"tenant": "bob", **odd})["error"]["code"] == -32005
+    assert "CONTENT_TYPE_NOT_SUPPORTED" in rest(house, "/bob/message:send", json.dumps(odd).encode()).text
+    text = {"Content-Type": "text/plain"}
+    refused = rest(house, "/bob/message:send", json.dumps({"message": words("x")}).encode(), **text)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (415, 415)
+    call = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"tenant": "bob", "message": words("x")}}
+    assert rest(house, "", json.dumps(call).encode(), **text).json()["error"]["code"] == -32005
+
+
+def test_an_answer_that_is_a_file_is_fetched_where_it_says(house: Served):
+    task = submit(house, "the file please")
+    reply(house, task, "(files)", attachments=[{"content": "b3V0", "name": "output.txt", "mediaType": "text/plain"}])
+    (part,) = rpc(house, "GetTask", {"id": task["id"]})["result"]["artifacts"][0]["parts"]
+    assert (part["filename"], part["mediaType"]) == ("output.txt", "text/plain")
+    fetched = httpx.get(part["url"], headers={"Authorization": f"Bearer {house.tokens['alice']}"})
+    assert fetched.content == b"out"
+
+
+def test_what_is_not_offered_is_said_by_its_code_in_each_binding(house: Served):
+    task = submit(house, "no push")
+    config = {"taskId": task["id"], "url": "https://example.com/hook"}
+    assert rpc(house, "CreateTaskPushNotificationConfig", config)["error"]["code"] == -32003
+    assert rpc(house, "GetExtendedAgentCard", {})["error"]["code"] == -32007
+    assert rpc(house, "NoSuchMethod", {})["error"]["code"] == -32601
+    missing = httpx.get(
+        f"{house.url}/a2a/tasks/task-999999", headers={"Authorization": f"Bearer {house.tokens['alice']}", "A2A-Version": "1.0"}
+    )
+    assert (missing.status_code, missing.json()["error"]["details"][0]["reason"]) == (404, "TASK_NOT_FOUND")
+
+
 def test_tasks_are_their_senders_alone(house: Served):
     task = submit(house, "between us")
     for by in ("bob", "carol"):

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from postroom import errors
 from postroom.interfaces.a2a.cards import MODES
 from postroom.interfaces.a2a.shapes import FILES_ALONE, Shapes
-from postroom.interfaces.a2a.tasks import COMPLETED, ENDED, SETTLED, Tasks, TaskView
+from postroom.interfaces.a2a.tasks import COMPLETED, ENDED, INPUT_REQUIRED, SETTLED, SUBMITTED, Tasks, TaskView
 from postroom.mailbox.room import Mailbox
 from postroom.mailbox.sending import Letter
 from postroom.model.principal import Principal
@@ -116,11 +116,11 @@ class Handler(RequestHandler):
 
     @validate_request_params
     async def on_cancel_task(self, params: pb.CancelTaskRequest, context: ServerCallContext) -> pb.Task:
-        """Take the message back, unless it was taken up already."""
+        """Take the message back, unless it was taken up already; what the agent asks about is the caller's to end."""
         with _told():
             principal = _principal(context)
             view = await self._tasks.get(principal, params.id)
-            if view.state != "TASK_STATE_SUBMITTED":
+            if view.state not in (SUBMITTED, INPUT_REQUIRED):
                 raise a2a.TaskNotCancelableError("the agent has taken it up, or it has ended")
             await self._mailbox.withdraw(principal, view.message.seq)
             return self._shapes.task(await self._tasks.get(principal, params.id))
