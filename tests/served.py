@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 T = TypeVar("T")
+STARTS_WITHIN_S = 90  # a second, but a busy machine may take its time
 READY = re.compile(r"postroom ready http://([^ ]+):(\d+) smtp://(?:([^ ]+):(\d+)|off)\n")
 
 
@@ -107,7 +108,7 @@ def start(data: Path, config: str = "", *arguments: str) -> Served:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=clean_environment())
     log.close()
     assert process.stdout is not None
-    readable, _, _ = select.select([process.stdout], [], [], 30)
+    readable, _, _ = select.select([process.stdout], [], [], STARTS_WITHIN_S)
     line = process.stdout.readline() if readable else ""
     found = READY.fullmatch(line)
     if found is None:

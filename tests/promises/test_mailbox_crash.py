@@ -75,7 +75,7 @@ class Clients:
             )
             for number in range(PROCESSES)
         ]
-        self.listeners = [threading.Thread(target=self._listen, args=(process,)) for process in self.processes]
+        self.listeners = [threading.Thread(target=self._listen, args=(one,), daemon=True) for one in self.processes]
         for listener in self.listeners:
             listener.start()
 
@@ -87,6 +87,11 @@ class Clients:
             listener.join()
             process.stdout.close()
 
+    def kill(self) -> None:
+        """End whoever is left, so that a failure is told instead of waited out."""
+        for process in self.processes:
+            process.kill()
+
     def _listen(self, process: subprocess.Popen[str]) -> None:
         for line in process.stdout:
             self.said.append(tuple(json.loads(line)))
@@ -97,19 +102,29 @@ def test_acknowledged_is_stored_once_and_cursors_never_go_back(tmp_path: Path, l
     served = start(tmp_path / "data")
     served.ok("POST", "/mailbox/announce", {"name": "sink"})
     clients = Clients(served)
+    try:
+        served = killed_again_and_again(served, clients, 200 if long else 20)
+        clients.stop()
+        check(served, clients.said)
+        assert served.stop() == 0
+    finally:
+        clients.kill()
+        served.process.kill()
+        served.process.stdout.close()
+
+
+def killed_again_and_again(served: Served, clients: Clients, times: int) -> Served:
+    """The daemon that was started after the last kill."""
     rng = random.Random(5)
-    for _ in range(200 if long else 20):
+    for _ in range(times):
         told = len(clients.said)
-        eventually(lambda told=told: len(clients.said) > told + 20, 30)
+        eventually(lambda told=told: len(clients.said) > told + 20, 60)
         time.sleep(rng.random() * 0.05)  # somewhere inside whatever it is doing
         served.process.send_signal(signal.SIGKILL)
         served.process.wait(10)
         served.process.stdout.close()
         served = start(served.data, "", "--http", f"{served.host}:{served.port}")
-    clients.stop()
-    check(served, clients.said)
-    assert served.stop() == 0
-    served.process.stdout.close()
+    return served
 
 
 def check(served: Served, said: list[tuple[str, str, int, str]]) -> None:
