@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from postroom import __version__
-from postroom.cli import agents, data, exits, held, reader, sessions
+from postroom.cli import agents, data, exits, held, reader, service, sessions
 from postroom.cli.connect import commands as connect
 from postroom.cli.output import Json, say_json
 from postroom.client import data_folder
@@ -27,6 +27,7 @@ app.add_typer(held.app, name="held")
 app.add_typer(data.app, name="data")
 app.add_typer(reader.app, name="reader")
 app.add_typer(sessions.app, name="sessions")
+app.add_typer(service.app, name="service")
 
 
 @app.callback(invoke_without_command=True)
