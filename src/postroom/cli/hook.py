@@ -20,7 +20,7 @@ from postroom.client import Client, connect
 _USAGE: Final = "usage: postroom hook [--wake | --queue CODEX]    (reads a hook's JSON on stdin)"
 _INPUT_BYTES: Final = 8 * 1024 * 1024
 _MOST_CHARS: Final = 4_000  # clients show this much whole (Codex about 5,000 characters, Claude Code 10,000)
-_TIMEOUT_S: Final = 2.0
+_TIMEOUT_S: Final = 5.0
 # Events at which a model reads what a hook adds; at the first kind what was said before may be said again.
 _TURN: Final = frozenset({"SessionStart", "UserPromptSubmit", "BeforeAgent"})
 _DURING: Final = frozenset({"PostToolUse", "AfterTool"})
