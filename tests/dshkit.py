@@ -21,8 +21,8 @@ import pytest
 from served import Served, clean_environment, eventually
 
 ROOT = Path(__file__).resolve().parents[1]
-START_S = 60.0  # a cold harness on a busy machine
-TURN_S = 60.0
+START_S = 120.0  # a cold harness on a busy machine
+TURN_S = 120.0
 
 
 def program() -> str:
