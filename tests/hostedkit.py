@@ -54,16 +54,22 @@ class Trouble:
         self._spoiled: set[tuple[str, str, bytes]] = set()
 
     def spoil(self, request: Request) -> Response | None:
-        """A wrong answer; None when this one was spoiled before."""
-        key = (request.method, request.target, request.body)
+        """A wrong answer; None once this request got one. Bytes behind a link say nothing of being wrong, so those are refused."""
+        key = self._key(request)
         if key in self._spoiled:
-            self._spoiled.discard(key)
             return None
         self._spoiled.add(key)
         wrong = next(self._ways)
         if wrong is None:
             raise ConnectionAbortedError
-        return wrong
+        return Response(status=500) if wrong.status == 200 and request.path.startswith("/dl/") else wrong
+
+    def answered(self, request: Request) -> None:
+        """The next request like this one gets a wrong answer first again."""
+        self._spoiled.discard(self._key(request))
+
+    def _key(self, request: Request) -> tuple[str, str, bytes]:
+        return request.method, request.target, request.body
 
 
 @dataclass
@@ -118,7 +124,11 @@ async def _spoiling(origin: str, trouble: Trouble) -> AsyncIterator[Peer]:
                 for name, value in request.headers.items()
                 if name in ("authorization", "idempotency-key", "content-type")
             }
-            answered = await client.request(request.method, request.target, content=request.body, headers=named)
+            try:
+                answered = await client.request(request.method, request.target, content=request.body, headers=named)
+            except httpx.HTTPError:
+                raise ConnectionAbortedError from None
+            trouble.answered(request)
             return Response(status=answered.status_code, body=answered.content.replace(origin.encode(), between.url.encode()))
 
         async with peer(answer) as between:
@@ -187,13 +197,20 @@ async def hosted_over(folder: Path, remote: Remote, **more: Any) -> AsyncIterato
 
 @contextlib.asynccontextmanager
 async def hosted_at(
-    folder: Path, url: str, key: str = "am_test_key", *, socket: "SocketPeer | None" = None, ping_s: float = 20.0, **more: Any
+    folder: Path,
+    url: str,
+    key: str = "am_test_key",
+    *,
+    socket: "SocketPeer | None" = None,
+    ping_s: float = 20.0,
+    database: str = "",
+    **more: Any,
 ) -> AsyncIterator[Here]:
     """A backend over whatever answers at `url`, its socket there or at `socket`. Pauses are noted and not waited for."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     (folder / "key").write_text(key, encoding="utf-8")
     clock = FakeClock()
-    store = await Store.open(folder, clock=clock)
+    store = await Store.open(folder, clock=clock, url=database)
 
     async def pause(wait_s: float) -> None:
         here.pauses.append(wait_s)

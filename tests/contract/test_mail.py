@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from engines import url_of
 from hostedkit import Trouble, hosted_over, remote_office
 from postroom.config import Config
 from postroom.errors import Forbidden, Invalid, NotFound
+from postroom.model.event import RECEIVED, Event
 from postroom.model.mail import AttachmentData, DraftFields, NewInbox
 from postroom.model.paging import MailFilter, Page, PageRequest
 from postroom.model.ports import Mail
@@ -30,10 +31,11 @@ ALL, FIRST = MailFilter(), PageRequest()
 
 @dataclass
 class Backend:
-    """A `Mail`, and a way for mail from outside to arrive in it."""
+    """A `Mail`, a way for mail from outside to arrive in it, and what its house is told of that."""
 
     mail: Mail
     arrive: Callable[[str, bytes], Awaitable[None]]
+    told: Callable[[int], Awaitable[Sequence[Event]]]
 
 
 @asynccontextmanager
@@ -53,19 +55,33 @@ async def _office_at(where: Any, url: str) -> AsyncIterator[Backend]:
         while await office.ingest.step():
             pass
 
-    yield Backend(office.mail, arrive)
+    async def told(count: int) -> Sequence[Event]:
+        return await store.events.after(0, kinds=[RECEIVED])
+
+    yield Backend(office.mail, arrive, told)
     await store.close()
 
 
 @asynccontextmanager
-async def _hosted(folder: Path, trouble: Trouble | None = None) -> AsyncIterator[Backend]:
-    """Another postroom by real HTTP; with `trouble`, a peer in between that gets most things wrong once."""
-    async with remote_office(folder / "there", trouble) as remote, hosted_over(folder / "here", remote) as here:
-        yield Backend(here.office.mail, remote.arrive)
+async def _hosted(folder: Path, trouble: Trouble | None = None, engine: str = "sqlite") -> AsyncIterator[Backend]:
+    """Another postroom by real HTTP and WebSocket; with `trouble`, a peer in between that gets everything wrong once."""
+    with url_of(engine) as url:
+        async with (
+            remote_office(folder / "there", trouble) as remote,
+            hosted_over(folder / "here", remote, database=url) as here,
+            here.running(),
+        ):
+
+            async def told(count: int) -> Sequence[Event]:
+                here.tick.set()
+                return await here.told(RECEIVED, count=count)
+
+            yield Backend(here.office.mail, remote.arrive, told)
 
 
 BACKENDS: dict[str, Callable[[Path], Any]] = {
     "hosted over our own office": _hosted,
+    "hosted over our own office, on postgresql": lambda folder: _hosted(folder, engine="postgresql"),
     "hosted over a misbehaving one": lambda folder: _hosted(folder, Trouble()),
     "office on sqlite": _office,
     "office on postgresql": lambda folder: _office(folder, "postgresql"),
@@ -130,6 +146,17 @@ async def test_arrived_mail_is_listed_without_bodies_and_read_with_them(backend:
     full = await backend.mail.get_message(AGENT, inbox, row.message_id)
     assert ((full.text or "").strip(), (full.extracted_text or "").strip()) == ("Good morning.", "Good morning.")
     assert (await backend.mail.get_raw(AGENT, inbox, row.message_id)).content == raw
+
+
+async def test_arrived_mail_is_an_event_of_its_thread_and_agent_once(backend: Backend, inbox: str) -> None:
+    await backend.arrive(inbox, mail(1, inbox))
+    await backend.arrive(inbox, mail(2, inbox, "In-Reply-To: <n1@example.com>"))
+    told = await backend.told(2)
+    thread_id = (await backend.mail.get_message(AGENT, inbox, "<n1@example.com>")).thread_id
+    assert [(event.ref, event.inbox_id, event.thread_id, event.agent_id) for event in told] == [
+        ("<n1@example.com>", inbox, thread_id, "agt_ada"),
+        ("<n2@example.com>", inbox, thread_id, "agt_ada"),
+    ]
 
 
 async def test_conversations_are_threads_oldest_message_first(backend: Backend, inbox: str) -> None:
