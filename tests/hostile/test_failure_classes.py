@@ -1,7 +1,7 @@
 """The thirty ways in which mail programs are known to fail, each as a small mail of our own with the right value.
 
 The numbers are those of the research this project began with. Classes about storing, listing and
-answering are tested where that happens; here are those about reading and writing a mail.
+answering are in `test_failure_classes_in_the_house`; here are those about reading and writing a mail.
 """
 
 import base64
