@@ -11,6 +11,7 @@ import contextlib
 import os
 import stat
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
@@ -20,6 +21,7 @@ from postroom import config as settings
 from postroom.access.access import Access
 from postroom.app.duty import Duty
 from postroom.app.frames import WebhookBodies
+from postroom.app.ringing import Ringing
 from postroom.clock import Clock, SystemClock
 from postroom.config import Config
 from postroom.errors import PostroomError
@@ -80,6 +82,7 @@ class House:
         sessions: Sessions,
         bridge: BridgeHost,
         mailbox: Mailbox,
+        ringing: Ringing,
         reader: Reader,
         signer: DownloadSigner,
         redactor: Redactor,
@@ -96,6 +99,7 @@ class House:
         self.sessions = sessions
         self.bridge = bridge
         self.mailbox = mailbox
+        self.ringing = ringing
         self.reader = reader
         self.signer = signer
         self.redactor = redactor
@@ -142,13 +146,15 @@ class House:
         )
         backend.mail.attached_by(gate.attaching)
         bridge = BridgeHost(config.sessions)
+        hosts = session_hosts(folder, config, access, address)
+        mailbox = await mailbox_of(folder, store, access, config, redactor)
         sessions = Sessions(
             store,
             mail,
             config,
             redactor=redactor,
             directory=access.principal_of,
-            hosts=session_hosts(folder, config, access, address),
+            hosts=hosts,
             visitor=bridge,
         )
         reader = Reader(
@@ -171,7 +177,8 @@ class House:
             mail=mail,
             sessions=sessions,
             bridge=bridge,
-            mailbox=await mailbox_of(folder, store, access, config, redactor),
+            mailbox=mailbox,
+            ringing=Ringing(store, mailbox, config, hosts=hosts, names=partial(agent_ids, access)),
             reader=reader,
             signer=DownloadSigner(await access.house_secret(SECRET), clock),
             redactor=redactor,
@@ -184,7 +191,8 @@ class House:
         Of several nodes one at a time does the work of the office, the gate and the sessions; each looks after its own side of the mailbox.
         """
         backend = self.hosted or self.office
-        duty = Duty(self.store, {"office": backend.run, "gate": self.gate.run, "sessions": self.sessions.run})
+        rooms = {"office": backend.run, "gate": self.gate.run, "sessions": self.sessions.run, "ringing": self.ringing.run}
+        duty = Duty(self.store, rooms)
         self.store.on_others(self.access.forget)
         self.store.on_others(backend.wake)
         for name, room in (("duty", duty.run()), ("mailbox", self.mailbox.run())):
@@ -276,6 +284,11 @@ def hosted_office(store: Store, config: Config, access: Access) -> HostedOffice 
     from postroom.hosted.office import HostedOffice
 
     return HostedOffice(store, config, access.principal_of)
+
+
+async def agent_ids(access: Access) -> dict[str, str]:
+    """The agents of the house by name."""
+    return {agent.name: agent.agent_id for agent in await access.list_agents(SYSTEM)}
 
 
 def session_hosts(folder: Path, config: Config, access: Access, address: Address) -> dict[str, SessionHost]:
