@@ -22,7 +22,7 @@ os.execv(sys.executable, [sys.executable, "-m", "pytest", "-q", "-p", "no:cachep
 
 
 @pytest.mark.timeout(RUN_S + 60)
-@pytest.mark.parametrize("tests", [["test_claude_code.py", "-k", "pypi"], ["test_codex.py"]])
+@pytest.mark.parametrize("tests", [["test_claude_code.py", "-k", "pypi"], ["test_codex.py"]], ids=["claude", "codex"])
 def test_with_nothing_but_loopback_all_is_as_with_a_network(tests, tmp_path):
     alone = ["unshare", "--net", sys.executable]
     if os.getuid() != 0 or subprocess.run([*alone, "-c", ""], capture_output=True, timeout=60).returncode != 0:
