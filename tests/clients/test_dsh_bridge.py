@@ -277,6 +277,20 @@ def test_a54_with_wake_off_no_turn_starts_until_the_person_writes_and_a_followup
         eventually(lambda: not [one for one in daemon.ok("GET", thread)["labels"] if "followup" in one], TURN_S)
 
 
+def test_a59_an_idle_session_is_closed_without_loss_and_the_next_mail_resumes_it(model, tmp_path):
+    config = CONFIG + "[sessions]\nidle_dispose_s = 1\n"
+    with serving(tmp_path / "data", config) as daemon, web(tmp_path / "home", model.url) as harness:
+        connect(daemon, harness.home)
+        first = mail(daemon)
+        session_id = taken(daemon, first)["session_id"]
+        eventually(lambda: session_id not in harness.person.does("live")["ids"], TURN_S)
+        second = mail(daemon, answers=first)
+        assert taken(daemon, second)["session_id"] == session_id
+        body = model.saw(second)
+        assert history(body).index(first) < history(body).index(second)
+        assert "What was said in thread" not in newest(body)
+
+
 @pytest.mark.timeout(3600)
 def test_killed_at_any_moment_each_mail_is_in_the_sessions_history_in_order(model, tmp_path, long):
     chance = random.Random(7)
