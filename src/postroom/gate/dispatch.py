@@ -80,7 +80,7 @@ class Dispatch:
         now = self._clock.now_us()
         if judge_again:
             frozen = await self.frozen(row)
-            decision = await self._judge.decide(row.principal, frozen.outbound, again=True)
+            decision = await self._judge.decide(row.principal, frozen.outbound, raw=frozen.raw, again=True)
             reason = "; ".join(decision.reasons)
             if decision.code == "unreachable":
                 return await self._store.write(lambda tx: note(tx, row, detail=reason))

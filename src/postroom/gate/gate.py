@@ -251,9 +251,11 @@ class Gate:
 
     async def _freeze(self, principal: Principal, request: SendRequest, *, key: str | None, asked: str) -> tuple[Row, _Blobs]:
         outbound = await self._resolve(principal, request)
-        decision = await self._judge.decide(principal, outbound)
-        if decision.outcome != "refuse":
+        written = request.raw or b""
+        decision = await self._judge.decide(principal, outbound, raw=written)
+        if decision.outcome != "refuse" and any(entry.url for entry in outbound.attachments):
             outbound = dataclasses.replace(outbound, attachments=await self._attaching.attach(principal, outbound.attachments))
+            decision = await self._judge.decide(principal, outbound, raw=written)  # the files are read too
         now = self._clock.now_us()
         submitted = request.raw if request.kind is SendKind.SUBMISSION else None
         fixed = freeze.fix(outbound, binds=self._sender.binds, at_us=now, submitted=submitted)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -19,13 +20,14 @@ from postroom.gate.readlog import StoredReadLog
 from postroom.limits import KIB
 from postroom.model.ports import Mail, Sender
 from postroom.model.principal import SYSTEM, Principal
-from postroom.model.request import Outbound
+from postroom.model.request import Outbound, SendKind
 from postroom.policy.decision import Decision, Facts, RecipientFacts, decide
 from postroom.policy.recipients import check_entry, matches
 from postroom.safety.redact import Redactor
 from postroom.store.engine import Store
 
 _AT_ONCE: Final = 256 * KIB  # of attachments
+_CODED_LINE: Final = re.compile(rb"(?m)^[A-Za-z0-9+/=]{60,}\r?$")  # of a part, which is read decoded
 
 
 class Judge:
@@ -52,8 +54,11 @@ class Judge:
         self._config = config
         self._redactor = redactor
 
-    async def decide(self, principal: Principal, outbound: Outbound, *, again: bool = False) -> Decision:
-        """The owner's rules applied to facts as of now. `again`: it was counted against the caps when it was submitted."""
+    async def decide(self, principal: Principal, outbound: Outbound, *, raw: bytes = b"", again: bool = False) -> Decision:
+        """The owner's rules applied to facts as of now. `again`: it was counted against the caps when it was submitted.
+
+        `raw` are the bytes that would leave: what a mail written elsewhere says is not all in `outbound`.
+        """
         system = dataclasses.replace(SYSTEM, pod_id=principal.pod_id)
         limit = (*self._config.limit, *await self._mail.send_list(system, outbound.inbox_id, "allow"))
         blocked = (*self._config.blocked, *await self._mail.send_list(system, outbound.inbox_id, "block"))
@@ -66,7 +71,7 @@ class Judge:
             read_only=self._config.read_only,
             approval=self._config.approval,
             hidden=() if principal.is_owner or self._config.bcc else hidden_recipients(outbound),
-            secrets_found=await self._secrets(outbound),
+            secrets_found=await self._secrets(outbound, raw if outbound.kind is SendKind.SUBMISSION else b""),
             over_cap=None if again else self._over_cap(principal, addresses),
             unreachable=unreachable,
             read_outside=0 if principal.agent_id is None else self._read_log.count(principal.agent_id),
@@ -92,18 +97,19 @@ class Judge:
             authenticated=is_local or (trusted and await self._mail.is_authenticated(system, address)),
         )
 
-    async def _secrets(self, outbound: Outbound) -> tuple[str, ...]:
+    async def _secrets(self, outbound: Outbound, raw: bytes) -> tuple[str, ...]:
         """The kinds of secrets in everything that would leave, files too; much of it is read in a thread."""
-        large = sum(len(entry.content) for entry in outbound.attachments) > _AT_ONCE
-        return await asyncio.to_thread(self._kinds, outbound) if large else self._kinds(outbound)
+        files = (*(entry.content for entry in outbound.attachments), _CODED_LINE.sub(b"", raw))
+        large = sum(map(len, files)) > _AT_ONCE
+        return await asyncio.to_thread(self._kinds, outbound, files) if large else self._kinds(outbound, files)
 
-    def _kinds(self, outbound: Outbound) -> tuple[str, ...]:
+    def _kinds(self, outbound: Outbound, files: Sequence[bytes]) -> tuple[str, ...]:
         names = (name for entry in outbound.attachments for name in (entry.filename, entry.url))
         addresses = (*outbound.to, *outbound.cc, *outbound.bcc, *outbound.reply_to)
         answered = (outbound.in_reply_to, *outbound.references)
         texts = (outbound.subject, outbound.text, outbound.html, *outbound.headers.values(), *answered, *addresses, *names)
         found = [span.kind for text in texts if text for span in self._redactor.find(text)]
-        found += [kind for entry in outbound.attachments for kind in self._redactor.kinds_in(entry.content)]
+        found += [kind for content in files for kind in self._redactor.kinds_in(content)]
         return tuple(dict.fromkeys(found))
 
 

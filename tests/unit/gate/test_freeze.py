@@ -268,3 +268,20 @@ async def test_every_other_header_of_a_submitted_mail_is_shown_to_whoever_is_ask
     row, raw = await frozen(house, SendKind.SUBMISSION, raw=RAW.replace(b"From: Scout <", more), envelope_to=(ADA,), text=None)
     assert row.headers == {"X-Note": "Grüße", "x-list": "a | b c"}
     assert raw.count(b"x-list:") == 2
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        RAW.replace(b"Subject:", b"X-Note: own-secret-of-the-house\nSubject:"),
+        RAW.replace(b"<hi@customer.example>", b"<own-secret-of-the-house@customer.example>"),
+        RAW.replace(b"text/plain; charset=utf-8", b"multipart/mixed; boundary=b")
+        .replace(b"8bit", b"7bit")
+        .replace("Schön".encode(), b"own-secret-of-the-house\n--b\n\nhi\n--b--"),
+        RAW.replace(b"text/plain; charset=utf-8", b"text/plain; charset=utf-8; x=own-secret-of-the-house"),
+    ],
+)
+async def test_a_secret_anywhere_in_a_submitted_mail_refuses_it(house, changed):
+    done = await house.submit(kind=SendKind.SUBMISSION, raw=changed, envelope_to=(ADA,))
+    assert (done.state, "secret" in done.reasons[0]) == (State.REFUSED, True)
+    assert (await house.submit(kind=SendKind.SUBMISSION, raw=RAW, envelope_to=(ADA,))).state is State.HELD

@@ -87,6 +87,30 @@ async def test_a_row_changed_after_the_approval_is_not_sent(house, owner):
     assert house.sender.calls == 0
 
 
+async def test_of_two_approvers_at_once_one_lets_it_go_and_the_other_is_told(house, owner):
+    held = await house.submit()
+    both = await asyncio.gather(
+        *(house.open.approve(owner, held.outgoing_id, held.digest) for _ in range(2)), return_exceptions=True
+    )
+    assert sorted(type(answer).__name__ for answer in both) == ["Conflict", "Outgoing"]
+    assert (house.sender.calls, list(house.sender.taken)) == (1, [held.outgoing_id])
+    with pytest.raises(Conflict) as late:
+        await house.open.refuse(owner, held.outgoing_id)
+    assert late.value.code == "wrong_state"
+
+
+async def test_of_one_who_approves_and_one_who_refuses_at_once_one_decides(house, owner):
+    held = await house.submit()
+    both = await asyncio.gather(
+        house.open.refuse(owner, held.outgoing_id),
+        house.open.approve(owner, held.outgoing_id, held.digest),
+        return_exceptions=True,
+    )
+    assert sorted(type(answer).__name__ for answer in both) == ["Conflict", "Outgoing"]
+    left = (await house.open.show(owner, held.outgoing_id)).state in (State.SENDING, State.SENT)
+    assert house.sender.calls == int(left)
+
+
 async def test_an_agent_cannot_approve_its_own_mail(house, agent):
     held = await house.submit()
     with pytest.raises(Forbidden):
