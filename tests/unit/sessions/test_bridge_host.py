@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from postroom import config
+from postroom.errors import TransportFailure
 from postroom.model.session import Delivery, Liveness, Notice
 from postroom.sessions.hosts.bridge import BridgeHost, Link
 
@@ -192,3 +193,26 @@ async def test_the_stream_beats_when_there_is_nothing_to_say():
     assert await anext(stream) is None
     link.close()
     assert [command async for command in stream if command is not None] == []
+
+
+async def test_a_session_that_is_being_told_is_never_the_one_to_be_closed():
+    host = BridgeHost(config.Sessions(max_live=1, idle_dispose_s=600))
+    async with connected(host) as harness:
+        first = asyncio.create_task(host.deliver(delivery("agentmail-1")))
+        await harness.until("deliver")
+        harness.answers["deliver"] = {"read": True}
+        assert await host.deliver(delivery("agentmail-2")) is True
+        assert [one for one in harness.asked if one["op"] == "dispose"] == []
+        harness.link.ended("agentmail-1", 1, read=True)
+        assert await first is True
+        await host.deliver(delivery("agentmail-3"))
+        assert (await harness.until("dispose"))["sessionId"] == "agentmail-2"
+    await host.close()
+
+
+async def test_a_harness_that_is_gone_is_asked_nothing_more(host):
+    harness = Harness(host)
+    link = harness.link
+    await harness.end()
+    with pytest.raises(TransportFailure):
+        await link.call("open", "agentmail-1")

@@ -32,6 +32,7 @@ class Link:
     def __init__(self, agent_id: str, profile: str, numbers: Iterator[int]) -> None:
         self.agent_id = agent_id
         self.profile = profile
+        self.closed = False
         self.live: dict[str, asyncio.TimerHandle | None] = {}
         self._numbers = numbers
         self._commands: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue()
@@ -53,6 +54,8 @@ class Link:
 
     async def call(self, op: str, session_id: str, **fields: Any) -> Mapping[str, Any]:
         """One command and its answer. Raises `TransportFailure` when the harness is gone, silent or cannot."""
+        if self.closed:
+            raise _gone()
         number = next(self._numbers)
         answer: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         self._calls[number] = answer
@@ -91,10 +94,11 @@ class Link:
 
     def close(self) -> None:
         """The harness is gone: nobody waits for it any longer."""
+        self.closed = True
         self._commands.put_nowait(None)
         for call in self._calls.values():
             if not call.done():
-                call.set_exception(TransportFailure("the harness is gone", kind="temporary"))
+                call.set_exception(_gone())
         for _, turn in self._turns.values():
             if not turn.done():
                 turn.set_result(False)
@@ -166,7 +170,7 @@ class BridgeHost:
         told = [{"id": f"seed-{session_id}", "seq": 0, "text": seed}] if seed else []
         told += [{"id": notice.event_id, "seq": notice.seq, "text": notice.text} for notice in delivery.notices]
         turn = link.expect(session_id, seq)
-        self._touch(link, session_id)
+        self._busy(link, session_id)
         try:
             if (await link.call("deliver", session_id, notices=told, wake=delivery.wake))["read"]:
                 return True
@@ -178,16 +182,23 @@ class BridgeHost:
             return False
         finally:
             link.forget(session_id)
-            self._touch(link, session_id)
+            self._idle(link, session_id)
 
-    def _touch(self, link: Link, session_id: str) -> None:
-        """Close the session when nothing was delivered to it for long; where too many are live, the one that waits longest at once."""
+    def _busy(self, link: Link, session_id: str) -> None:
+        """It is being told something: not closed now. Where too many are live, the one that was quiet longest is closed at once."""
         if (timer := link.live.pop(session_id, None)) is not None:
             timer.cancel()
+        link.live[session_id] = None
+        quiet = next((one for one, timer in link.live.items() if timer is not None), None)
+        if len(link.live) > self._sessions.max_live and quiet is not None:
+            self._dispose(link, quiet)
+
+    def _idle(self, link: Link, session_id: str) -> None:
+        """Close it when nothing is delivered to it for long."""
+        if link.closed:
+            return
         loop = asyncio.get_running_loop()
         link.live[session_id] = loop.call_later(self._sessions.idle_dispose_s, self._dispose, link, session_id)
-        if len(link.live) > self._sessions.max_live:
-            self._dispose(link, next(iter(link.live)))
 
     def _dispose(self, link: Link, session_id: str) -> None:
         if (timer := link.live.pop(session_id, None)) is not None:
@@ -201,6 +212,9 @@ class BridgeHost:
             done = await link.call("dispose", session_id)
         except PostroomError:
             return
-        if not done["disposed"] and link in self._links[link.agent_id] and session_id not in link.live:
-            loop = asyncio.get_running_loop()  # busy, or the person's own by now: look again
-            link.live[session_id] = loop.call_later(self._sessions.idle_dispose_s, self._dispose, link, session_id)
+        if not done["disposed"] and session_id not in link.live:
+            self._idle(link, session_id)  # in a turn, or the person's own by now: look again
+
+
+def _gone() -> TransportFailure:
+    return TransportFailure("the harness is gone", kind="temporary")
