@@ -148,15 +148,8 @@ class House:
         bridge = BridgeHost(config.sessions)
         hosts = session_hosts(folder, config, access, address)
         mailbox = await mailbox_of(folder, store, access, config, redactor)
-        sessions = Sessions(
-            store,
-            mail,
-            config,
-            redactor=redactor,
-            directory=access.principal_of,
-            hosts=hosts,
-            visitor=bridge,
-        )
+        directory = access.principal_of
+        sessions = Sessions(store, mail, config, redactor=redactor, directory=directory, hosts=hosts, visitor=bridge)
         reader = Reader(
             config.reader,
             folder=folder / "reader",
