@@ -19,13 +19,14 @@ from postroom.office.messages import message_key
 from postroom.office.placing import UPDATE_THREAD, fold, joined
 from postroom.office.rows import key_list, strings, to_json
 from postroom.office.threads import find_thread
+from postroom.office.webhook_bodies import erase_bodies_about
 from postroom.store.engine import Store
 from postroom.store.statement import sql
 from postroom.store.transaction import Tx
 
 _CHUNK: Final = 200  # messages per commit when an inbox goes
 
-_FACTS = (t.message.c.id, t.message.c.blob, t.message.c.received, t.message.c.thread)
+_FACTS = (t.message.c.id, t.message.c.blob, t.message.c.received, t.message.c.thread, t.message.c.public_id)
 _ONE = sql(select(*_FACTS).where(t.message.c.id == bindparam("key")))
 _OF_THREAD = sql(select(*_FACTS).where(t.message.c.thread == bindparam("thread")))
 _OF_INBOX = sql(select(*_FACTS).where(t.message.c.inbox == bindparam("inbox")).limit(bindparam("most")))
@@ -132,6 +133,8 @@ def _drop(tx: Tx, store: Store, facts: Sequence[Sequence[Any]]) -> None:
     keys = [row[0] for row in facts]
     for key in keys:
         store.search.remove(tx, key)
+    for row in facts:
+        erase_bodies_about(tx, row[4])
     for statement in _DROP_PARTS:
         tx.run(statement, keys=keys)
     _drop_blobs(tx, store, {row[1] for row in facts if row[2]})

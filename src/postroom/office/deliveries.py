@@ -1,8 +1,8 @@
 """Events out to webhooks: which are owed is written down first, then each is posted until it is taken.
 
 The log is followed with a durable cursor; a delivery is a row made in the commit that moves the
-cursor, so a crash loses none (at least once; `svix-id` is the same in every attempt). A body is made
-anew for each attempt, from what is there: a message deleted meanwhile is never posted. Each endpoint
+cursor, so a crash loses none (at least once; `svix-id` is the same in every attempt), and so is its
+body, once for all attempts (`webhook_bodies`); a message deleted meanwhile is never posted. Each endpoint
 has a lane of its own, so a hanging one holds up no other. One that only fails for days is disabled.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -23,6 +23,7 @@ from postroom.limits import WEBHOOK_FAILING_S, WEBHOOK_KEPT_S
 from postroom.model.event import PUBLIC, Event
 from postroom.office import tables as t
 from postroom.office.signing import signature_headers
+from postroom.office.webhook_bodies import forget_bodies, keep_body, kept_body, settled_bodies
 from postroom.office.webhook_rows import COLUMNS, webhook_noun
 from postroom.store.engine import Store
 from postroom.store.statement import insert_or_ignore, sql
@@ -31,7 +32,7 @@ from postroom.store.transaction import Tx
 RETRIES_S: Final = (5, 300, 1800, 7200, 18000, 36000, 36000)
 AT_ONCE: Final = 4  # posts to one endpoint
 CURSOR: Final = "webhooks"
-_BATCH: Final = 500
+_BATCH: Final = 50  # events whose bodies are held at once
 _LAG: Final = 1000  # positions the durable cursor may lie behind while nothing is owed
 _IDLE_S: Final = 30.0
 _FEW: Final = 500
@@ -203,10 +204,12 @@ class Deliveries:
         events = await self._store.events.after(position, kinds=_KINDS, limit=_BATCH)
         hooks = [(row[0], webhook_noun(row)) for row in self._store.read_now(lambda reader: reader.all(_HOOKS))] if events else []
         now = self._store.clock.now_us()
-        rows = [_row(key, event, now) for event in events for key, hook in hooks if hook.wants(event)]
+        wanted = [(event, [key for key, hook in hooks if hook.wants(event)]) for event in events]
+        bodies = {event.seq: (event, await self._rendered(event)) for event, keys in wanted if keys}
+        rows = [_row(key, event, now, gone=bodies[event.seq][1] is None) for event, keys in wanted for key in keys]
         reached = events[-1].seq if len(events) == _BATCH else max(last, events[-1].seq if events else 0)
         if rows or (hooks and reached - position > _LAG):
-            await self._store.write(lambda tx: self._write_down(tx, rows, reached))
+            await self._store.write(lambda tx: self._write_down(tx, rows, bodies.values(), reached))
             self._wake.set()
         self._position = max(position, reached)
         return len(events) == _BATCH
@@ -220,7 +223,10 @@ class Deliveries:
             )
         return self._position
 
-    def _write_down(self, tx: Tx, rows: list[dict[str, Any]], reached: int) -> None:
+    def _write_down(self, tx: Tx, rows: list[dict[str, Any]], bodies: Iterable[tuple[Event, bytes | None]], reached: int) -> None:
+        for event, body in bodies:
+            if body is not None:
+                keep_body(tx, event, body)
         for row in rows:
             tx.run(_OWE, **row)
         self._store.events.set_cursor(tx, CURSOR, reached)
@@ -292,13 +298,20 @@ class Deliveries:
             return Answer(error="the attempt broke off")
 
     async def _body(self, due: Due) -> bytes | None:
+        """As it was written down; a body that was erased is made anew, which comes to nothing if its message is gone."""
+        kept = await self._store.read(lambda reader: kept_body(reader, due.event_seq))
+        if kept is not None:
+            return kept
         events = await self._store.events.after(due.event_seq - 1, limit=1)
-        if not events or events[0].seq != due.event_seq or self._render is None:
-            return None
-        return await self._render(events[0])
+        return await self._rendered(events[0]) if events and events[0].seq == due.event_seq else None
+
+    async def _rendered(self, event: Event) -> bytes | None:
+        return None if self._render is None else await self._render(event)
 
     async def tidy(self) -> None:
-        """Forget settled deliveries after a while, some at a time."""
+        """Forget bodies nobody waits for, and settled deliveries after a while, some at a time."""
+        while done := self._store.read_now(settled_bodies):
+            await self._store.write(lambda tx, done=done: forget_bodies(tx, done))  # type: ignore[misc]  # binds the loop's value
         before = self._store.clock.now_us() - WEBHOOK_KEPT_S * MICROS
         old = self._store.read_now(lambda reader: [row[0] for row in reader.all(_OLD, before=before, most=_FEW)])
         if old:
@@ -342,7 +355,7 @@ def _write(tx: Tx, due: Due, state: str, answer: Answer, *, next_at: int, at: in
     )
 
 
-def _row(webhook: int, event: Event, now: int) -> dict[str, Any]:
+def _row(webhook: int, event: Event, now: int, *, gone: bool) -> dict[str, Any]:
     return {
         "pod": event.pod_id,
         "webhook": webhook,
@@ -350,11 +363,11 @@ def _row(webhook: int, event: Event, now: int) -> dict[str, Any]:
         "event_id": event.event_id,
         "delivery_id": f"msg_{event.event_id.rpartition('_')[2]}",
         "kind": event.kind,
-        "state": "queued",
+        "state": "gone" if gone else "queued",
         "attempts": 0,
         "next_at": now,
         "status": None,
-        "error": None,
+        "error": _GONE if gone else None,
         "created_at": now,
         "updated_at": now,
     }

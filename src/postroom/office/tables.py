@@ -7,7 +7,7 @@ means the same on every engine. Raw mail lies in the store's blobs; a row keeps 
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, Table, Text, UniqueConstraint
+from sqlalchemy import BigInteger, Column, Index, LargeBinary, Table, Text, UniqueConstraint
 
 from postroom.store.schema import Key, metadata
 
@@ -333,6 +333,17 @@ webhook_delivery = Table(
     UniqueConstraint("webhook", "event_seq", name="uq_webhook_delivery_event"),
     Index("ix_webhook_delivery_due", "state", "next_at"),
     Index("ix_webhook_delivery_settled", "state", "updated_at"),
+)
+
+webhook_body = Table(
+    "webhook_body",
+    metadata,
+    _key(),
+    _number("event_seq"),
+    _text("ref"),  # the message it tells of: erased with it
+    Column("body", LargeBinary, nullable=False),
+    UniqueConstraint("event_seq", name="uq_webhook_body_event"),
+    Index("ix_webhook_body_ref", "ref"),
 )
 
 domain = Table(

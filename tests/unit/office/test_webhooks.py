@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import func, select
 
 from postroom.config import Config
 from postroom.errors import Forbidden, Invalid, NotFound, TransportFailure
 from postroom.model.event import Event
 from postroom.model.paging import PageRequest
 from postroom.model.webhook import NewWebhook, Webhook, WebhookChanges, WebhookDelivery
+from postroom.office import tables as t
 from postroom.office.deliveries import RETRIES_S, Deliveries
+from postroom.store.statement import sql
 
 from .conftest import FIRST, OWNER, House, agent, letter
 
@@ -186,6 +190,60 @@ async def test_one_success_in_between_keeps_an_endpoint(house: House, post: Post
         await work.step()
         house.clock.forward(43000)
     assert (await house.mail.get_webhook(OWNER, None, made.webhook_id)).enabled is True
+
+
+def counting() -> Callable[[Event], Awaitable[bytes | None]]:
+    """Renders each event differently every time."""
+    times = itertools.count(1)
+
+    async def changing(event: Event) -> bytes | None:
+        return f"{event.event_id} as of {next(times)}".encode()
+
+    return changing
+
+
+def bodies(house: House) -> int:
+    return int(house.store.read_now(lambda reader: reader.scalar(sql(select(func.count()).select_from(t.webhook_body)))))
+
+
+async def test_a_body_is_frozen_when_it_happens_and_every_attempt_posts_it(house: House, post: Post) -> None:
+    await house.inbox()
+    await hook(house)
+    await hook(house, url=f"{URL}/other")
+    work = Deliveries(house.store, post)
+    work.rendered_by(counting())
+    post.answers = [500, 200, 503]
+    await house.arrive(letter())
+    await work.step()
+    assert bodies(house) == 1
+    for pause in RETRIES_S[:2]:
+        house.clock.forward(pause)
+        await worker(house, post).step()  # also after a restart, with another renderer
+    assert len(post.taken) == 4
+    assert len({body for _, body, _ in post.taken}) == 1
+    await work.tidy()
+    assert bodies(house) == 0
+
+
+async def test_a_deleted_messages_body_is_erased_at_once_and_never_posted(house: House, post: Post) -> None:
+    await house.inbox()
+    made = await hook(house)
+    work = Deliveries(house.store, post)
+    work.rendered_by(render)
+    post.answers = [500]
+    await house.arrive(letter())
+    await work.step()
+    assert bodies(house) == 1
+    await house.mail.delete_message(OWNER, "ada@postroom.localhost", "<one@example.com>")
+    assert bodies(house) == 0
+
+    async def nothing(event: Event) -> bytes | None:
+        return None  # as the interfaces answer for a message that is gone
+
+    work.rendered_by(nothing)
+    house.clock.forward(RETRIES_S[0])
+    await work.step()
+    assert (len(post.taken), [row.state for row in await deliveries(house, made)]) == (1, ["gone"])
 
 
 async def test_a_message_deleted_meanwhile_is_not_posted(house: House, post: Post) -> None:

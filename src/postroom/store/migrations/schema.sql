@@ -624,6 +624,17 @@ CREATE TABLE webhook (
     CONSTRAINT uq_webhook_client_id UNIQUE (pod, client_id)
 );
 
+CREATE TABLE webhook_body (
+    id INTEGER NOT NULL, 
+    event_seq BIGINT NOT NULL, 
+    ref TEXT NOT NULL, 
+    body BLOB NOT NULL, 
+    PRIMARY KEY (id), 
+    CONSTRAINT uq_webhook_body_event UNIQUE (event_seq)
+);
+
+CREATE INDEX ix_webhook_body_ref ON webhook_body (ref);
+
 CREATE TABLE webhook_delivery (
     id INTEGER NOT NULL, 
     pod TEXT NOT NULL, 
