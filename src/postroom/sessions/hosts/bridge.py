@@ -197,6 +197,7 @@ class BridgeHost:
         """Close it when nothing is delivered to it for long."""
         if link.closed:
             return
+        link.live.pop(session_id, None)  # the last in order is the one that was told last
         loop = asyncio.get_running_loop()
         link.live[session_id] = loop.call_later(self._sessions.idle_dispose_s, self._dispose, link, session_id)
 
