@@ -1,4 +1,4 @@
-"""Both engines find the same mail in the same order, whatever is asked."""
+"""Both engines find the same mail in the same order, whatever is asked; ranked, the same mail in an order of their own."""
 
 import random
 from pathlib import Path
@@ -68,6 +68,16 @@ async def test_both_engines_answer_the_same_queries_alike(tmp_path: Path) -> Non
                 for store in stores
             ]
             assert found[0] == found[1], query
+            ranked = [
+                store.read_now(
+                    lambda reader, store=store, query=query, inboxes=inboxes: store.search.find(
+                        reader, query, inboxes=inboxes, limit=150, ranked=True
+                    )
+                )
+                for store in stores
+            ]
+            assert set(ranked[0]) == set(ranked[1]), query
+            assert set(ranked[0]) >= set(found[0]), query
         for store in stores:
             await store.close()
 
