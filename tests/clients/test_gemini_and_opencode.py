@@ -20,6 +20,10 @@ SETTINGS = {
         '{\n\t"$schema": "https://opencode.ai/config.json",\n\t"autoupdate": false\n}\n',
     ),
 }
+PROGRAMS = {
+    "gemini": ROOM / "gemini" / "node_modules" / ".bin" / "gemini",
+    "opencode": ROOM / "opencode" / "node_modules" / "opencode-linux-x64" / "bin" / "opencode",
+}
 REACHED = {"gemini": "✓ postroom: ", "opencode": "✓ postroom"}
 QUIET = ("MODELS_FETCH", "AUTOUPDATE", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
 pytestmark = pytest.mark.timeout(300)
@@ -45,7 +49,7 @@ def person() -> Iterator[Driven]:
 
 @pytest.mark.parametrize("client", sorted(SETTINGS))
 def test_connected_the_client_reaches_the_service_and_removed_its_file_is_as_before_to_the_byte(client, daemon, person):
-    program = ROOM / client / "node_modules" / ".bin" / client
+    program = PROGRAMS[client]
     if not program.exists():
         pytest.skip(f"no {client} here: .ci/run installs it into tests/clients/{client}")
     done = person.connect(daemon, client)
