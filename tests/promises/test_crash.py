@@ -10,6 +10,8 @@ import smtplib
 import threading
 from pathlib import Path
 
+import pytest
+
 from postroom.testing import ThreadedSink
 from served import Served, eventually, start
 
@@ -74,6 +76,7 @@ def test_every_250_is_there_after_kill_9_during_2000_deliveries(tmp_path: Path):
     served.process.stdout.close()
 
 
+@pytest.mark.timeout(600)  # it starts the service a dozen times
 def test_an_approved_mail_leaves_across_kill_9_and_is_never_doubled_unmarked(tmp_path: Path, long: bool):
     data, chance = tmp_path / "house", random.Random(11)
     rounds = 40 if long else 12
