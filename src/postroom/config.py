@@ -312,6 +312,13 @@ _NAME_SERVER = re.compile(r"(\d{1,3}(\.\d{1,3}){3}|\[[0-9A-Fa-f:]+\]):\d{1,5}")
 
 
 _LARGEST = 2**53
+# Where 0 would mean "never ends", "never shows" or "always": a slip, not a wish.
+_NEVER_ZERO = (
+    "office.timeout_s", "gate.expires_h", "view.max_body_chars", "inbound.poll_interval_s", "sessions.max_live",
+    "sessions.followup_sweep_s", "mailbox.stream_limit", "reader.max_result_chars",
+    "reader.max_provider_response_bytes", "reader.max_raw_body_chars", "reader.max_normalized_body_chars",
+    "reader.authorization_timeout_s", "reader.request_timeout_s",
+)  # fmt: skip
 _EXPIRES_H = 87600
 _LABEL = r"(?!-)[\w-]{1,63}(?<!-)"
 _DOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
@@ -340,6 +347,10 @@ def _check(config: Config) -> None:
     for domain in config.office.domains:
         if not _DOMAIN.fullmatch(domain):
             raise Invalid(f"office.domains: {domain!r} is not a domain", fix='for example "agents.example.org"')
+    for name in _NEVER_ZERO:
+        section, _, key = name.partition(".")
+        if not getattr(getattr(config, section), key):
+            raise Invalid(f"{name} must be more than 0")
     if config.store.url and not config.store.url.startswith(("postgresql://", "postgres://")):
         raise Invalid("store.url must be empty or start with postgresql://")
     if config.inbound.dns not in ("off", "system") and not _NAME_SERVER.fullmatch(config.inbound.dns):

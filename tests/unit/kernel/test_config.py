@@ -82,6 +82,8 @@ def test_the_promised_defaults_hold():
         ("[relay]\nport = 99999", "relay.port must be between 1 and 65535"),
         ("[gate]\nexpires_h = nan", "gate.expires_h must be a number below 9007199254740992"),
         ("[gate]\nexpires_h = inf", "gate.expires_h must be a number below 9007199254740992"),
+        ("[view]\nmax_body_chars = 0", "view.max_body_chars must be more than 0"),
+        ("[inbound]\npoll_interval_s = 0", "inbound.poll_interval_s must be more than 0"),
         ("[gate]\nexpires_h = 90000", "gate.expires_h must be at most 87600, ten years"),
         ("[store]\nurl = 'mysql://x'", "store.url must be empty or start with postgresql://"),
         ("[[reader.accounts]]\nid = 'a'\nprovider = 'pop3'", "reader.accounts[0].provider must be one of gmail, outlook, imap"),
