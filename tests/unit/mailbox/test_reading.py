@@ -82,13 +82,14 @@ async def test_b25_a_wait_answers_at_once_with_what_is_there(box: Box):
 
 
 async def test_b25_a_parked_wait_is_woken_by_its_own_mail_only(box: Box):
-    parked = asyncio.create_task(box.room.wait(BOB, Query(reader=""), 5))
+    parked = asyncio.create_task(box.room.wait(BOB, Query(reader=""), 60))
     other = asyncio.create_task(box.room.wait(CAROL, Query(reader=""), 0.2))
     await asyncio.sleep(0)
     await box.send("hi")
     assert [message.text for message in (await parked).messages] == ["hi"]
     silent = await other
-    assert (silent.messages, silent.waited, silent.cursor) == ((), True, 0)
+    assert (silent.messages, silent.waited) == ((), True)
+    assert silent.cursor in (0, 1)  # rung or not, it was looked at: nothing up to there is hers
 
 
 async def test_b24_b25_ones_own_broadcast_does_not_wake_ones_own_wait(box: Box):
@@ -99,7 +100,7 @@ async def test_b24_b25_ones_own_broadcast_does_not_wake_ones_own_wait(box: Box):
 
 
 async def test_b25_a_wait_with_a_filter_stays_parked_until_it_matches(box: Box):
-    parked = asyncio.create_task(box.room.wait(BOB, Query(reader="", priority="high"), 5))
+    parked = asyncio.create_task(box.room.wait(BOB, Query(reader="", priority="high"), 60))
     await asyncio.sleep(0)
     await box.send("low")
     await box.send("urgent", priority="high")
@@ -107,7 +108,7 @@ async def test_b25_a_wait_with_a_filter_stays_parked_until_it_matches(box: Box):
 
 
 async def test_a_thousand_parked_readers_are_woken_by_one_broadcast(box: Box):
-    parked = [asyncio.create_task(box.room.wait(OWNER, Query(reader=f"r{n}"), 5, by_cursor=True)) for n in range(1000)]
+    parked = [asyncio.create_task(box.room.wait(OWNER, Query(reader=f"r{n}"), 60, by_cursor=True)) for n in range(1000)]
     while box.room.bells.count < 1000:
         await asyncio.sleep(0)
     await box.send("all", to="*")
