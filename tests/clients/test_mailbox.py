@@ -30,6 +30,12 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("empty") / "data") as served:
+        yield served
+
+
 def send(house: Served, text: str, to: str = "bob", by: str = "alice", **more: object) -> int:
     sent = house.ok("POST", "/mailbox/messages", {"to": to, "text": text, **more}, token=house.tokens[by])
     return int(sent["seq"])
@@ -37,6 +43,30 @@ def send(house: Served, text: str, to: str = "bob", by: str = "alice", **more: o
 
 def head(house: Served) -> int:
     return int(house.ok("GET", "/mailbox/messages?newest=1&limit=1")["cursor"])
+
+
+DOORS = (
+    "/mailbox/messages",
+    "/mailbox/peers",
+    "/stream?to=alice&since=0",
+    "/mcp/mailbox",
+    "/a2a",
+    "/mailbox/export",
+    "/mailbox/verify",
+)
+
+
+@pytest.mark.parametrize("path", DOORS)
+@pytest.mark.parametrize("authorization", [None, "", "Bearer", "Bearer ", "Basic YTpi", "Bearer am_key_none"])
+def test_b38_before_the_first_agent_no_door_is_open_either(empty: Served, path: str, authorization: str | None):
+    connection = http.client.HTTPConnection(empty.host, empty.port, timeout=20)
+    connection.request(
+        "POST" if path in {"/mcp/mailbox", "/a2a"} else "GET",
+        path,
+        headers={"Authorization": authorization} if authorization is not None else {},
+    )
+    assert connection.getresponse().status == 401
+    connection.close()
 
 
 # The stream.

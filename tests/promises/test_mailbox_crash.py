@@ -98,7 +98,7 @@ class Clients:
 
 
 @pytest.mark.timeout(1800)
-def test_acknowledged_is_stored_once_and_cursors_never_go_back(tmp_path: Path, long: bool):
+def test_b4_acknowledged_is_stored_once_and_cursors_never_go_back(tmp_path: Path, long: bool):
     served = start(tmp_path / "data")
     served.ok("POST", "/mailbox/announce", {"name": "sink"})
     clients = Clients(served)
