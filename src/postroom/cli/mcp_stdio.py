@@ -4,6 +4,7 @@ A thin pipe with the standard library only: it starts in milliseconds, holds not
 daemon anew for every message, so a restarted daemon is simply there again. Requests run at once; an
 answer is written whole. What the daemon does not answer becomes a JSON-RPC error the client shows. Claude
 Code tells its servers the session by their environment: it goes with each call, where others put it themselves.
+Only here is a client known from one message to the next, so only here is it asked about held mail (`cli.question`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from urllib.parse import quote
 
 from postroom import errors
 from postroom.cli.channel import Channel
+from postroom.cli.question import Questions
 from postroom.client import connect, told
 from postroom.limits import HTTP_BODY_BYTES
 
@@ -53,6 +55,7 @@ class Forwarder:
         self._writing = threading.Lock()
         self._version: str | None = None
         self._channel = Channel(environ, self._write) if announces else None
+        self._questions = Questions(environ, self._write)
 
     def run(self, source: BinaryIO) -> None:
         """Forward every line of `source`; returns when it has ended and everything is answered."""
@@ -73,7 +76,8 @@ class Forwarder:
             if not isinstance(message, dict):
                 self._fail(None, _INVALID_REQUEST, "a message is one JSON object", code="invalid_request")
                 return
-            self._forward(line, message)
+            if not self._questions.take(message):
+                self._forward(line, message)
         except (ValueError, RecursionError):
             text = f"a message is one line of JSON, at most {HTTP_BODY_BYTES} bytes"
             self._fail(None, _PARSE_ERROR, text, code="parse_error")
@@ -94,6 +98,7 @@ class Forwarder:
                 self._write(self._greeted(message, reply, content) if greets else content)
                 if greets and self._channel is not None:
                     self._channel.begin()
+                self._questions.follow(message, reply)
 
     def _with_session(self, line: bytes, message: Mapping[str, Any]) -> bytes:
         session, params = self._environ.get("CLAUDE_CODE_SESSION_ID"), message.get("params")
@@ -105,6 +110,7 @@ class Forwarder:
     def _greeted(self, message: Mapping[str, Any], reply: dict[str, Any], content: bytes) -> bytes:
         if message["method"] == "initialize":
             self._version = reply["result"].get("protocolVersion")
+            self._questions.begin(message)
         if self._channel is None:
             return content
         return json.dumps(self._channel.declared(reply)).encode()
