@@ -6,6 +6,7 @@ answering are in `test_failure_classes_in_the_house`; here are those about readi
 
 import base64
 import json
+import struct
 
 import pytest
 
@@ -184,9 +185,17 @@ def test_class_16_an_attached_mail_stays_an_attachment_byte_for_byte() -> None:
     assert parse(parsed.attachments[0].content).subject == "inner"
 
 
-def test_class_17_a_tnef_container_is_listed_as_it_came() -> None:
-    parsed = multipart("mixed", b'Content-Type: application/ms-tnef; name="winmail.dat"\r\n\r\n\x78\x9f\x3e\x22')
-    assert [(part.filename, part.content) for part in parsed.attachments] == [("winmail.dat", b"\x78\x9f\x3e\x22")]
+def test_class_17_the_files_in_a_tnef_container_are_listed_and_the_container_kept() -> None:
+    name = b"plan.txt\0"
+    container = b"\x78\x9f\x3e\x22\x01\x00"
+    for tag, data in ((0x00069002, bytes(14)), (0x00018010, name), (0x0006800F, b"Meet at noon.")):
+        container += struct.pack("<BII", 2, tag, len(data)) + data + struct.pack("<H", sum(data))
+    head = b'Content-Type: application/ms-tnef; name="winmail.dat"\r\nContent-Transfer-Encoding: base64\r\n\r\n'
+    parsed = multipart("mixed", head + base64.b64encode(container))
+    assert [(part.filename, part.content) for part in parsed.attachments] == [
+        ("winmail.dat", container),
+        ("plan.txt", b"Meet at noon."),
+    ]
 
 
 def test_class_18_inline_images_keep_their_content_id() -> None:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from postroom.limits import PARTS
 from postroom.mime.addresses import Address, parse_list
 from postroom.mime.charset import codec, decode
 from postroom.mime.fields import Defects, Fields
@@ -20,7 +21,9 @@ from postroom.mime.filename import safe_filename
 from postroom.mime.flowed import unflow
 from postroom.mime.marks import marks
 from postroom.mime.parameters import Parameterized, parse_parameterized
-from postroom.mime.structure import Node, read_root, read_tree
+from postroom.mime.structure import MEDIA_TYPE, Node, read_root, read_tree
+from postroom.mime.tnef import TYPES as TNEF
+from postroom.mime.tnef import File, read_tnef
 from postroom.mime.transfer import decode_transfer
 from postroom.model.mail import Finding
 
@@ -138,7 +141,34 @@ def _contents(raw: bytes, root: Node, defects: Defects) -> tuple[str | None, str
             (texts if node.type == "text/plain" else htmls).append(_text(content, node))
         else:
             attachments.append(_part(node, disposition, filename, content))
-    return _joined(texts), _joined(htmls), tuple(attachments)
+    text, inner = _inside(attachments, defects)
+    if not texts and not htmls and text is not None:
+        texts.append(text)
+    return _joined(texts), _joined(htmls), (*attachments, *inner)
+
+
+def _inside(attachments: Sequence[Part], defects: Defects) -> tuple[str | None, list[Part]]:
+    """The text and the files of Outlook's containers; they come after everything else, so that no attachment's place moves."""
+    text: str | None = None
+    inner: list[Part] = []
+    for part in attachments:
+        if part.content_type in TNEF or (part.filename or "").lower() == "winmail.dat":
+            container = read_tnef(part.content)
+            defects.add("bad_tnef", int(not container.intact))
+            inner += map(_file, container.files[: max(0, PARTS - len(inner))])
+            text = text or container.text
+    return text and text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n"), inner
+
+
+def _file(file: File) -> Part:
+    media_type = file.media_type.strip().lower()
+    return Part(
+        content=file.content,
+        content_type=media_type if MEDIA_TYPE.fullmatch(media_type) else "application/octet-stream",
+        filename=safe_filename(file.name),
+        content_disposition="inline" if file.content_id else "attachment",
+        content_id=file.content_id.strip().strip("<>").strip() or None,
+    )
 
 
 def _joined(texts: Sequence[str]) -> str | None:

@@ -20,7 +20,7 @@ from postroom.mime.parameters import Parameterized, parse_parameterized
 _LINE_END: Final = re.compile(rb"--|[ \t]*+\r?(?:\n|\Z)")
 _LF: Final = 0x0A
 _GUESS: Final = re.compile(rb"\A\s*--([^\r\n]{1,200})\r?\n[A-Za-z-]+:")
-_TYPE: Final = re.compile(r"[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+-]{1,127}")
+MEDIA_TYPE: Final = re.compile(r"[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+-]{1,127}")
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ def _node(raw: bytes, block: HeaderBlock) -> Node:
     declared = node.header("content-type")
     if declared is not None:
         node.content_type = parse_parameterized(decode(declared, None))
-        if _TYPE.fullmatch(node.content_type.value):
+        if MEDIA_TYPE.fullmatch(node.content_type.value):
             node.type = node.content_type.value
     return node
 
