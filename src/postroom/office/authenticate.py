@@ -68,7 +68,8 @@ class Authenticator:
         ask = Ask(resolver, asyncio.get_running_loop(), self._budget_s)
         work = asyncio.to_thread(_all_checks, ask, raw, author, mail_from=mail_from, peer=peer)
         try:
-            return await asyncio.wait_for(work, self._budget_s + 1)
+            async with asyncio.timeout(self._budget_s + 1):
+                return await work
         except TimeoutError:
             return Authentication(spf="temperror", dkim="temperror", dmarc="temperror", reason="it took too long")
         except Exception as problem:  # noqa: BLE001 - a mail is delivered whatever it does to a library

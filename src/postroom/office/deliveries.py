@@ -250,7 +250,8 @@ class Deliveries:
                 if endpoint not in self._lanes:
                     self._lanes[endpoint] = asyncio.create_task(self._lane(endpoint))
             try:
-                await asyncio.wait_for(self._wake.wait(), self._pause())
+                async with asyncio.timeout(self._pause()):
+                    await self._wake.wait()
             except TimeoutError:
                 continue
 

@@ -91,12 +91,16 @@ class Ingest:
         self._wake.set()
 
     async def run(self) -> None:
-        """Until cancelled. A mail being read when that happens stays in the queue."""
+        """Until cancelled. A mail being read when that happens stays in the queue.
+
+        (Here and in its like no `asyncio.wait_for`: until Python 3.12 it loses a cancellation that comes with the result.)
+        """
         self._wake.set()
         try:
             while True:
                 try:
-                    await asyncio.wait_for(self._wake.wait(), IDLE_S)
+                    async with asyncio.timeout(IDLE_S):
+                        await self._wake.wait()
                 except TimeoutError:
                     if self._is_free():
                         self._reader.close()  # its worker, if one was started

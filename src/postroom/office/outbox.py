@@ -161,7 +161,8 @@ class Outbox:
                 await self._store.until_accepting()
                 await self.recover()
             try:
-                await asyncio.wait_for(self._wake.wait(), self._pause())
+                async with asyncio.timeout(self._pause()):
+                    await self._wake.wait()
             except TimeoutError:
                 continue
 

@@ -101,7 +101,8 @@ class Grants:
     async def _bounded(self, work: Callable[..., Any], *given: Any) -> Any:
         """Run `work` in a thread; a keyring that asks a person who is not there must not hold us up."""
         try:
-            return await asyncio.wait_for(asyncio.to_thread(work, *given), _KEYRING_S)
+            async with asyncio.timeout(_KEYRING_S):
+                return await asyncio.to_thread(work, *given)
         except TimeoutError:
             return None
 

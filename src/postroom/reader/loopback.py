@@ -53,7 +53,9 @@ class Loopback:
         self._writers.add(writer)
         try:
             with contextlib.suppress(OSError, ValueError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-                await self._answer(await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _HEAD_S), writer)
+                async with asyncio.timeout(_HEAD_S):
+                    head = await reader.readuntil(b"\r\n\r\n")
+                await self._answer(head, writer)
         finally:
             self._writers.discard(writer)
             writer.close()

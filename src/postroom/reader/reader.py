@@ -141,7 +141,8 @@ class Reader:
             return "none"
         if wait_s > 0:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(running.ended.wait(), wait_s)
+                async with asyncio.timeout(wait_s):
+                    await running.ended.wait()
         if running.problem is not None:
             raise running.problem
         return running.state

@@ -144,7 +144,8 @@ class Ear:
                 self._connection = await asyncio.to_thread(self._subscribed)
             except psycopg.Error:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._closing.wait(), RETRY_S)
+                    async with asyncio.timeout(RETRY_S):
+                        await self._closing.wait()
                 continue
             self._loop.add_reader(self._connection.fileno(), self._hear)
             self._heard()  # whatever was committed while nobody listened

@@ -112,6 +112,20 @@ async def test_sending_a_draft_deletes_it_in_the_same_commit(house: House, offic
     assert (await house.mail.list_drafts(OWNER, ADA, ALL, FIRST)).items == ()
 
 
+@pytest.mark.parametrize("worker", ["ingest", "outbox"])
+async def test_told_to_stop_in_the_moment_it_is_woken_it_stops(office: Office, worker: str) -> None:
+    working = getattr(office, worker)
+    running = asyncio.create_task(working.run())
+    while not (waiting := working._wake._waiters) and not running.done():
+        await asyncio.sleep(0.001)  # until it waits
+    assert waiting
+    working.wake()
+    running.cancel()
+    async with asyncio.timeout(20):
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+
 async def test_the_office_runs_by_itself_and_stops_cleanly(house: House, office: Office) -> None:
     running = asyncio.create_task(office.run())
     seq = house.store.events.last_seq()
