@@ -43,8 +43,8 @@ class McpDoor:
         body, again = await taken(receive)
         call = call_in(body)
         if call is not None and "id" not in call:
-            await accept(send)
             await carry_out(self._paths[path], scope, params_of(call))
+            await accept(send)
             return
         fronts = await self._start()
         if call is None or not await fronts[path].direct.answer(scope, call, send):

@@ -1,7 +1,8 @@
 """A `tools/call` without an id: JSON-RPC's way to ask for something and not for an answer.
 
 The protocol library takes it for an unknown notification and drops it. A client that sends a message
-so would lose it, so it is carried out here: 202 at once, the call after it, a failure in the log only.
+so would lose it, so it is carried out here: 202 comes when the call is done, so what was sent is kept
+by then; a failure goes to the log only.
 """
 
 from __future__ import annotations
