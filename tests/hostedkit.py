@@ -19,6 +19,7 @@ from websockets.asyncio.server import ServerConnection, serve
 import postroom.hosted.tables  # noqa: F401 - tables must be known before the store is opened
 from houses import Living, living
 from httppeer import Peer, Request, Response, peer
+from pace import PATIENCE_S
 from postroom.config import Config, Inbound, Office
 from postroom.hosted.office import HostedOffice
 from postroom.interfaces.http.server import HttpServer, bind
@@ -154,13 +155,13 @@ class Here:
 
     async def paused(self, count: int, wait_s: float | None = None) -> None:
         """Wait until there were so many pauses, of this length if one is given."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while sum(wait_s in (None, one) for one in self.pauses) < count:
                 await self.moved.wait()
 
     async def told(self, *kinds: str, count: int = 0) -> list[Event]:
         """Events of these kinds, once there are as many."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while len(found := await self.store.events.after(0, kinds=kinds or (RECEIVED,), limit=10_000)) < count:
                 await self.store.events.wait(self.store.events.last_seq())
         return found
@@ -259,7 +260,7 @@ class SocketPeer:
 
     async def connections(self, count: int) -> None:
         """Wait until so many connections subscribed."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while sum(bool(frames) for frames in self.subscribed) < count:
                 await self.changed.wait()
 

@@ -21,7 +21,6 @@ Calls: TypeAlias = list[tuple[str, Any]]
 # What clients put into a person's turn by themselves: it must not pick the answer.
 ADDED = ("<system-reminder>", "Current runtime context.", "<command-", "<local-command", "<environment_context>")
 ADDED += ("<user_instructions>", "# AGENTS.md", "<INSTRUCTIONS>", "<skill", "<turn_aborted>", "<permissions")
-WAIT_S = 60.0
 
 
 class ModelPeer:
@@ -90,7 +89,7 @@ class ModelPeer:
 
     def saw(self, text: str) -> Body:
         """The first request that holds this text, waited for."""
-        return eventually(lambda: next((body for body in list(self.bodies) if text in flat(body)), None), WAIT_S)
+        return eventually(lambda: next((body for body in list(self.bodies) if text in flat(body)), None))
 
     def close(self) -> None:
         """Stop listening."""

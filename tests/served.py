@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from pace import PATIENCE_S
+
 T = TypeVar("T")
-STARTS_WITHIN_S = 90  # a second, but a busy machine may take its time
 READY = re.compile(r"postroom ready http://([^ ]+):(\d+) smtp://(?:([^ ]+):(\d+)|off)\n")
 
 
@@ -42,7 +43,7 @@ class Served:
 
     def call(self, method: str, path: str, body: Any = None, *, token: str | None = None, **headers: str) -> tuple[int, Any]:
         """Status and JSON body of one request; `token` None is the owner's key."""
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=20)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=PATIENCE_S)
         sent = {
             "Authorization": f"Bearer {token or self.owner}",
             **{name.replace("_", "-"): value for name, value in headers.items()},
@@ -82,7 +83,7 @@ class Served:
             [sys.executable, "-m", "postroom.cli.main", *arguments],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             env={**clean_environment(), "POSTROOM_DATA": str(self.data), **environment},
         )
         assert not check or done.returncode == 0, (arguments, done.returncode, done.stdout, done.stderr)
@@ -91,7 +92,7 @@ class Served:
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         """End the daemon; its exit status."""
         self.process.send_signal(how)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=PATIENCE_S)
 
 
 def clean_environment() -> dict[str, str]:
@@ -108,7 +109,7 @@ def start(data: Path, config: str = "", *arguments: str) -> Served:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=clean_environment())
     log.close()
     assert process.stdout is not None
-    readable, _, _ = select.select([process.stdout], [], [], STARTS_WITHIN_S)
+    readable, _, _ = select.select([process.stdout], [], [], PATIENCE_S)
     line = process.stdout.readline() if readable else ""
     found = READY.fullmatch(line)
     if found is None:
@@ -131,7 +132,7 @@ def serving(data: Path, config: str = "", *arguments: str) -> Iterator[Served]:
             served.process.stdout.close()
 
 
-def eventually(look: Callable[[], T], within_s: float = 30.0) -> T:
+def eventually(look: Callable[[], T], within_s: float = PATIENCE_S) -> T:
     """The first truthy answer of `look`, asked again until the bound."""
     end = time.monotonic() + within_s
     while True:

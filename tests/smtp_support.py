@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+from pace import PATIENCE_S
 from postroom.interfaces.smtp.door import SmtpDoor
 from postroom.interfaces.smtp.house import Bounds, Desk
 from postroom.office.intake import Envelope, IntakeResult
@@ -66,7 +67,7 @@ class Peer:
     async def reply(self) -> str:
         """One whole reply, its lines joined by a line feed; "" when the connection is closed."""
         lines: list[str] = []
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while line := await self._reader.readline():
                 lines.append(line.decode("utf-8").rstrip("\r\n"))
                 if line[3:4] != b"-":
@@ -95,7 +96,7 @@ class Peer:
         """All that still comes until the door closes, or breaks off."""
         data = b""
         with suppress(ConnectionResetError):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 while chunk := await self._reader.read(4096):
                     data += chunk
         return data

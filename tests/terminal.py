@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from pace import PATIENCE_S
 from served import eventually
-
-WAIT_S = 60.0
 
 
 class Terminal:
@@ -26,7 +25,7 @@ class Terminal:
 
     def shows(self, text: str) -> None:
         """Wait until the screen holds this text."""
-        eventually(lambda: text in self.screen(), WAIT_S)
+        eventually(lambda: text in self.screen())
 
     def screen(self) -> str:
         """What can be seen."""
@@ -43,5 +42,5 @@ class Terminal:
         self._tmux("kill-server")
 
     def _tmux(self, *arguments: str) -> str:
-        done = subprocess.run(["tmux", "-S", str(self._socket), *arguments], capture_output=True, text=True, timeout=30)
+        done = subprocess.run(["tmux", "-S", str(self._socket), *arguments], capture_output=True, text=True, timeout=PATIENCE_S)
         return done.stdout

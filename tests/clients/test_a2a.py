@@ -11,6 +11,7 @@ from a2a.client import ClientConfig, ClientFactory
 from a2a.types import a2a_pb2 as pb
 from google.protobuf import json_format
 
+from pace import PATIENCE_S
 from postroom.interfaces.a2a.cards import agent_card
 from served import Served, eventually, serving
 
@@ -129,7 +130,7 @@ def rest(house: Served, path: str, body: bytes, **headers: str) -> httpx.Respons
         "Content-Type": "application/json",
         **headers,
     }
-    return httpx.post(f"{house.url}/a2a{path}", content=body, headers=given, timeout=30)
+    return httpx.post(f"{house.url}/a2a{path}", content=body, headers=given, timeout=PATIENCE_S)
 
 
 def test_the_tenant_of_a_path_names_the_agent(house: Served):
@@ -214,7 +215,7 @@ async def test_the_librarys_own_client_holds_a_conversation(house: Served, bindi
     for interface in card.supported_interfaces:
         interface.tenant = "bob"
     headers = {"Authorization": f"Bearer {house.tokens['alice']}"}
-    async with httpx.AsyncClient(headers=headers, timeout=20) as http:
+    async with httpx.AsyncClient(headers=headers, timeout=PATIENCE_S) as http:
         config = ClientConfig(httpx_client=http, streaming=True, supported_protocol_bindings=[binding])
         client = ClientFactory(config).create(card)
         message = pb.Message(message_id=str(uuid.uuid4()), role=pb.Role.ROLE_USER, parts=[pb.Part(text=f"hello over {binding}")])

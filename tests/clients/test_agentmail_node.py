@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from engines import ENGINES, settings, url_of
+from pace import PATIENCE_S
 from served import serving
 
 NODE = Path(__file__).parent / "node"
@@ -24,7 +25,7 @@ def said(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     environment = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
     with url_of(request.param) as url, serving(tmp_path_factory.mktemp("house"), settings(url)) as served:
         command = ["node", "agentmail.mjs", served.url, served.owner, served.agent("scout")]
-        done = subprocess.run(command, cwd=NODE, capture_output=True, text=True, timeout=90, env=environment)
+        done = subprocess.run(command, cwd=NODE, capture_output=True, text=True, timeout=PATIENCE_S, env=environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -22,6 +22,7 @@ from agentmail.inboxes.types import CreateInboxRequest
 from agentmail.messages.errors import MessageRejectedError
 
 from engines import ENGINES, settings, url_of
+from pace import PATIENCE_S
 from served import Served, eventually, serving
 
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -33,7 +34,7 @@ class Strict:
 
     def __init__(self, served: Served, token: str) -> None:
         self.last: httpx.Response | None = None
-        self.http = httpx.Client(event_hooks={"response": [self._keep]}, timeout=30)
+        self.http = httpx.Client(event_hooks={"response": [self._keep]}, timeout=PATIENCE_S)
         environment = AgentMailEnvironment(http=served.url, websockets=served.url.replace("http", "ws"))
         self.mail = AgentMail(environment=environment, api_key=token, httpx_client=self.http)
 
@@ -135,7 +136,7 @@ def post(served: Served, to: str, subject: str, message_id: str, **headers: str)
         mail[name.replace("_", "-")] = value
     mail.set_content("Is Tuesday possible?\n")
     mail.add_attachment(b"agenda: one\n", maintype="text", subtype="plain", filename="agenda.txt")
-    with smtplib.SMTP(*served.smtp, timeout=10) as smtp:
+    with smtplib.SMTP(*served.smtp, timeout=PATIENCE_S) as smtp:
         smtp.send_message(mail, "ada@customer.example", [to])
 
 
@@ -557,7 +558,7 @@ def test_a_domain_is_added_used_and_verified(owner: Strict, agent: Strict, serve
     mail = EmailMessage()
     mail["From"], mail["To"], mail["Subject"] = "ada@customer.example", here.inbox_id, "to a new domain"
     mail.set_content("x")
-    with smtplib.SMTP(*served.smtp, timeout=10) as smtp:
+    with smtplib.SMTP(*served.smtp, timeout=PATIENCE_S) as smtp:
         smtp.send_message(mail)
     assert arrived(owner, here.inbox_id, "to a new domain").labels == ["received", "unread"]
     assert domains.verify("agents.test") is None

@@ -11,6 +11,7 @@ from agentmail.messages.errors import MessageRejectedError
 
 from engines import ENGINES, url_of
 from houses import Living, living
+from pace import PATIENCE_S
 from postroom.config import Config, Storage
 
 
@@ -36,7 +37,7 @@ async def test_an_agent_writes_the_owner_approves_and_the_mail_arrives(house: Li
     assert held.code == "held_for_approval"
     approved = await house.http.post(f"/api/outgoing/{held.approval_id}/approve", json={"digest": held.digest})
     assert approved.status_code == 200
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not (page := await owner.inboxes.messages.list("nora@postroom.localhost")).messages:
             await house.house.store.events.wait(house.house.store.events.last_seq(), timeout_s=0.05)
     assert (page.messages[0].subject, page.messages[0].preview.strip()) == ("hi", "x")

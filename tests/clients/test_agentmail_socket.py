@@ -17,6 +17,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from engines import ENGINES, settings, url_of
+from pace import PATIENCE_S
 from served import Served, eventually, serving
 
 pytestmark = pytest.mark.filterwarnings("ignore:websockets:DeprecationWarning")  # what the SDK imports
@@ -32,7 +33,7 @@ class Listening:
         self.socket = socket
 
     def next(self) -> Any:
-        raw = json.loads(self.socket._websocket.recv(timeout=20))
+        raw = json.loads(self.socket._websocket.recv(timeout=PATIENCE_S))
         self.socket._websocket, real = _Said(raw), self.socket._websocket
         parsed = self.socket.recv()
         self.socket._websocket = real
@@ -95,7 +96,7 @@ def post(served: Served, to: str, subject: str, **headers: str) -> None:
 
 
 def deliver(served: Served, to: str, raw: bytes) -> None:
-    with smtplib.SMTP(*served.smtp, timeout=10) as smtp:
+    with smtplib.SMTP(*served.smtp, timeout=PATIENCE_S) as smtp:
         smtp.sendmail("ada@customer.example", [to], raw)
 
 
@@ -212,7 +213,7 @@ def test_an_agent_hears_of_its_own_inboxes_only(served: Served) -> None:
 def test_a_key_may_stand_in_the_query(served: Served, query: str) -> None:
     with connect(f"{served.url.replace('http', 'ws')}/v0?{query}={served.owner}") as socket:
         socket.send('{"type": "subscribe"}')
-        assert json.loads(socket.recv(timeout=20))["type"] == "subscribed"
+        assert json.loads(socket.recv(timeout=PATIENCE_S))["type"] == "subscribed"
 
 
 def test_the_handshake_keeps_the_origins_rules(served: Served) -> None:
@@ -289,7 +290,7 @@ def test_a_mail_larger_than_clients_take_comes_without_its_bodies(served: Served
 
 def test_a_ping_is_answered(served: Served) -> None:
     with listening(served) as client:
-        assert client.socket._websocket.ping(b"there?").wait(5)
+        assert client.socket._websocket.ping(b"there?").wait(PATIENCE_S)
 
 
 async def test_the_asynchronous_client_hears_the_same(served: Served) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from engines import ENGINES, settings, url_of
+from pace import PATIENCE_S
 from served import clean_environment, serving
 
 TOOLKIT = Path(__file__).parent / "toolkit"
@@ -29,7 +30,7 @@ def said(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     engine, adapter = request.param
     with url_of(engine) as url, serving(tmp_path_factory.mktemp("house"), settings(url)) as served:
         command = [PYTHON, "scenario.py", served.url, served.owner, served.agent("scout"), adapter]
-        done = subprocess.run(command, cwd=TOOLKIT, capture_output=True, text=True, timeout=110, env=clean_environment())
+        done = subprocess.run(command, cwd=TOOLKIT, capture_output=True, text=True, timeout=PATIENCE_S, env=clean_environment())
     assert done.returncode == 0, done.stderr
     answers: dict[str, Any] = json.loads(done.stdout)
     return answers

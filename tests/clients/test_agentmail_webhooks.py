@@ -21,6 +21,7 @@ from agentmail.websockets.types import Subscribe
 from standardwebhooks import Webhook
 
 from engines import ENGINES, settings, url_of
+from pace import PATIENCE_S
 from postroom.testing.smtp import SmtpSink
 from postroom.testing.threads import ThreadedSink
 from served import Served, eventually, serving
@@ -66,7 +67,7 @@ class Receiver:
                 self.came.get_nowait()
 
     def next(self) -> tuple[dict[str, str], bytes]:
-        return self.came.get(timeout=10)
+        return self.came.get(timeout=PATIENCE_S)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +107,7 @@ def served(house: Served, receiver: Receiver) -> Iterator[Served]:
 @contextlib.contextmanager
 def client(served: Served, token: str | None = None) -> Iterator[AgentMail]:
     environment = AgentMailEnvironment(http=served.url, websockets=served.url.replace("http", "ws"))
-    with httpx.Client(timeout=20) as connection:
+    with httpx.Client(timeout=PATIENCE_S) as connection:
         yield AgentMail(environment=environment, api_key=token or served.owner, httpx_client=connection)
 
 

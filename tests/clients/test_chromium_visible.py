@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from html_mails import html_mails
+from pace import PATIENCE_S
 from postroom.mime.parse import parse
 from postroom.safety.visible import visible_text
 
@@ -44,7 +45,7 @@ def shown(mails: list[str], folder: Path) -> list[str]:
         whole = f'<!DOCTYPE html><meta charset="utf-8"><body><script>const MAILS = {json.dumps(some)};</script>'
         page.write_text(f'{whole}<script type="module">{script}</script>', encoding="utf-8")
         command = ["chromium", *OPTIONS, f"--user-data-dir={folder / 'profile'}", page.as_uri()]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
         answer = re.search(r'<pre id="out">([A-Za-z0-9+/=]*)</pre>', done.stdout)
         assert answer is not None, (start, done.stdout[-300:], done.stderr[-2000:])
         found += json.loads(base64.b64decode(answer[1]))

@@ -22,7 +22,6 @@ PLACES = {
 KEY = "sk-ant-scripted"
 SETTINGS = '{\n   "theme": "dark",\n   "hooks": {"Stop": []}\n}'
 READ = "CALL mcp__postroom__agentmail_get_thread "
-pytestmark = pytest.mark.timeout(300)
 
 
 @dataclass
@@ -139,21 +138,21 @@ def test_new_mail_wakes_an_idle_terminal_once_and_the_watcher_ends_with_it(claud
     terminal.shows("? for shortcuts")
     terminal.type("hello there")
     claude.model.saw("hello there")
-    eventually(lambda: watchers(claude), 60)
+    eventually(lambda: watchers(claude))
     waits = hostile_mail(claude.daemon, claude.agent)
     woken = claude.model.saw("1 notice waiting in your mail")
     assert f"message_id {waits['message_id']}" in flat(woken)
     assert flat(woken["messages"]).count("1 notice waiting") == 1
-    eventually(lambda: watchers(claude), 60)  # armed again after the turn it began
+    eventually(lambda: watchers(claude))  # armed again after the turn it began
     assert HOSTILE not in flat(claude.model.bodies)
     terminal.close()
-    eventually(lambda: not watchers(claude), 60)
+    eventually(lambda: not watchers(claude))
 
 
 def test_a_run_that_nobody_sits_at_does_not_wait_for_its_watcher(claude):
     claude.connect("--wake")
     assert claude.run("hello") == "echo: hello"
-    eventually(lambda: not watchers(claude), 60)
+    eventually(lambda: not watchers(claude))
 
 
 def test_the_mailbox_commands_are_there(claude):

@@ -14,7 +14,6 @@ from served import Served, eventually, serving
 
 PROGRAM = Path(__file__).parent / "codex" / "node_modules" / ".bin" / "codex"
 TRUSTED = "--dangerously-bypass-hook-trust"  # a person reviews hooks in /hooks; a test cannot
-pytestmark = pytest.mark.timeout(300)
 
 
 @dataclass
@@ -156,15 +155,15 @@ def test_new_mail_wakes_an_idle_thread_once_and_the_watcher_ends_with_codex(code
     terminal.shows("for shortcuts")
     terminal.type("hello there")
     codex.model.saw("hello there")
-    eventually(lambda: watchers(codex), 60)
+    eventually(lambda: watchers(codex))
     waits = hostile_mail(codex.daemon, codex.agent)
     woken = codex.model.saw("1 notice waiting in your mail")
     assert f"message_id {waits['message_id']}" in flat(woken)
     assert flat(woken["input"]).count("1 notice waiting") == 1
-    eventually(lambda: watchers(codex), 60)  # armed again after the turn it began
+    eventually(lambda: watchers(codex))  # armed again after the turn it began
     assert HOSTILE not in flat(codex.model.bodies)
     terminal.close()
-    eventually(lambda: not watchers(codex), 60)
+    eventually(lambda: not watchers(codex))
 
 
 def test_removed_its_files_are_as_before_to_the_byte(codex):

@@ -16,6 +16,7 @@ import pytest
 from websockets.sync.client import connect
 
 from engines import ENGINES, settings, url_of
+from pace import PATIENCE_S
 from served import Served, eventually, serving
 
 NORA, OMAR = "nora@postroom.localhost", "omar@postroom.localhost"
@@ -33,7 +34,7 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def raw(served: Served, method: str, target: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
     """A request whose target goes out as it is written."""
     sent = {"Authorization": f"Bearer {served.owner}"} | {name.replace("_", "-"): value for name, value in headers.items()}
-    with contextlib.closing(http.client.HTTPConnection(served.host, served.port, timeout=20)) as connection:
+    with contextlib.closing(http.client.HTTPConnection(served.host, served.port, timeout=PATIENCE_S)) as connection:
         connection.putrequest(method, target, skip_accept_encoding=True)
         for name, value in (sent | ({"Content-Length": str(len(body))} if body is not None else {})).items():
             connection.putheader(name, value)
@@ -51,12 +52,12 @@ def arrive(served: Served, message_id: str) -> None:
     mail = EmailMessage()
     mail["From"], mail["To"], mail["Subject"], mail["Message-ID"] = "Ada <ada@customer.example>", NORA, "odd id", message_id
     mail.set_content("hello")
-    with smtplib.SMTP(*served.smtp, timeout=10) as smtp:
+    with smtplib.SMTP(*served.smtp, timeout=PATIENCE_S) as smtp:
         smtp.sendmail("ada@customer.example", [NORA], mail.as_bytes())
 
 
 def socket(served: Served, query: str = "", **headers: str) -> Any:
-    return connect(f"ws://{served.host}:{served.port}/v0{query}", additional_headers=headers, open_timeout=20)
+    return connect(f"ws://{served.host}:{served.port}/v0{query}", additional_headers=headers, open_timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize("query", ["labels=%5B%22blue%22%2C%22red%22%5D", "labels=blue&labels=red", "labels=blue"])
@@ -137,9 +138,9 @@ def test_trap_5_what_the_contract_requires_is_there(served: Served) -> None:
 def test_trap_6_every_frame_is_complete_and_of_a_known_type(served: Served) -> None:
     with socket(served, Authorization=f"Bearer {served.owner}") as client:
         client.send(json.dumps({"type": "subscribe"}))
-        assert json.loads(client.recv(timeout=20))["type"] == "subscribed"
+        assert json.loads(client.recv(timeout=PATIENCE_S))["type"] == "subscribed"
         send(served)
-        frames = [json.loads(client.recv(timeout=20)) for _ in range(3)]
+        frames = [json.loads(client.recv(timeout=PATIENCE_S)) for _ in range(3)]
     payloads = {"message.sent": "send", "message.delivered": "delivery", "message.received": "message"}
     assert [frame["event_type"] for frame in frames] == list(payloads)
     for frame in frames:
@@ -164,7 +165,7 @@ def test_traps_8_and_9_the_socket_is_at_the_same_origin_and_takes_the_key_in_eve
     query = "" if way == "header" else f"?{'auth_token' if way == 'auth_token' else 'api_key'}={served.owner}"
     with socket(served, query, **header) as client:
         client.send(json.dumps({"type": "subscribe", "inbox_ids": [NORA]}))
-        assert json.loads(client.recv(timeout=20))["inbox_ids"] == [NORA]
+        assert json.loads(client.recv(timeout=PATIENCE_S))["inbox_ids"] == [NORA]
 
 
 def test_trap_10_a_download_url_needs_no_header_and_does_not_redirect(served: Served) -> None:
@@ -172,7 +173,7 @@ def test_trap_10_a_download_url_needs_no_header_and_does_not_redirect(served: Se
     there = f"{HERE}/messages/{quote(sent['message_id'], safe='')}"
     (file,) = served.ok("GET", there)["attachments"]
     link = urlsplit(served.ok("GET", f"{there}/attachments/{file['attachment_id']}")["download_url"])
-    with contextlib.closing(http.client.HTTPConnection(link.hostname or "", link.port, timeout=20)) as connection:
+    with contextlib.closing(http.client.HTTPConnection(link.hostname or "", link.port, timeout=PATIENCE_S)) as connection:
         connection.request("GET", link.path)
         answer = connection.getresponse()
         assert (answer.status, answer.read()) == (200, b"abc")

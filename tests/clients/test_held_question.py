@@ -11,11 +11,11 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.types import ElicitResult
 
+from pace import PATIENCE_S
 from served import Served, clean_environment, eventually, serving
 
 DESK = "desk@postroom.localhost"
 COMMAND = [sys.executable, "-m", "postroom.cli.main", "mcp"]
-WITHIN_S = 60  # a second, but a busy machine may take its time
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ async def test_a_person_is_shown_who_would_get_it_and_may_refuse_it(house: Serve
     person = Person(ElicitResult(action="accept", content={"decision": "refuse"}))
     async with connected(house, person) as client:
         held = await sent(client, "quarterly figures")
-        question = await asyncio.wait_for(person.shown.get(), WITHIN_S)
+        question = await asyncio.wait_for(person.shown.get(), PATIENCE_S)
         refused = await asyncio.to_thread(eventually, lambda: (now := mail(house, held))["state"] != "held" and now)
     assert question.message.splitlines()[:3] == [f"{held} is held, not sent.", f"to: {DESK}", "subject: quarterly figures"]
     assert f"postroom held approve {held}." in question.message
@@ -87,7 +87,7 @@ async def test_any_other_answer_leaves_it_held(house: Served, answer: ElicitResu
     person = Person(answer)
     async with connected(house, person) as client:
         held = await sent(client, f"answered {answer.action} {answer.content}")
-        await asyncio.wait_for(person.shown.get(), WITHIN_S)
+        await asyncio.wait_for(person.shown.get(), PATIENCE_S)
         await client.list_tools()  # sent after the answer
     # leaving the block ended the forwarder, which ends when everything it was given is taken
     assert mail(house, held)["state"] == "held"
@@ -97,9 +97,9 @@ async def test_a_client_that_never_answers_has_its_result_and_goes_on(house: Ser
     person = Person(None)
     async with connected(house, person) as client:
         first = await sent(client, "unanswered")
-        await asyncio.wait_for(person.shown.get(), WITHIN_S)
+        await asyncio.wait_for(person.shown.get(), PATIENCE_S)
         second = await sent(client, "unanswered too")
-        await asyncio.wait_for(person.shown.get(), WITHIN_S)
+        await asyncio.wait_for(person.shown.get(), PATIENCE_S)
         assert len((await client.list_tools()).tools) > 0
     assert [mail(house, held)["state"] for held in (first, second)] == ["held", "held"]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pace import PATIENCE_S
 from postroom.testing import send_mail
 from served import Served, clean_environment, eventually, serving
 
@@ -57,7 +58,7 @@ def hook(daemon: Served, event: str, session: str, *arguments: str, **more: str)
     return subprocess.run(
         [sys.executable, "-m", "postroom.cli.main", "hook", *arguments],
         input=json.dumps({"hook_event_name": event, "session_id": session, **more}),
-        capture_output=True, text=True, timeout=30, env=environment(daemon),
+        capture_output=True, text=True, timeout=PATIENCE_S, env=environment(daemon),
     )  # fmt: skip
 
 
@@ -105,14 +106,14 @@ def test_without_a_daemon_or_with_odd_input_the_turn_goes_on(daemon):
             input=text,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=PATIENCE_S,
             env=environ,
         )
         assert (done.returncode, done.stdout) == (0, "")
     gone = {**environment(daemon), "POSTROOM_URL": "http://127.0.0.1:9"}
     done = subprocess.run(
         [sys.executable, "-m", "postroom.cli.main", "hook"],
-        input='{"hook_event_name": "SessionStart"}', capture_output=True, text=True, timeout=30, env=gone,
+        input='{"hook_event_name": "SessionStart"}', capture_output=True, text=True, timeout=PATIENCE_S, env=gone,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "")
 
@@ -134,12 +135,12 @@ def test_the_watcher_is_alone_in_its_session_and_wakes_with_status_2_once_there_
     first = watcher(daemon, "four", tmp_path)
     eventually(lambda: list(tmp_path.glob("postroom-hook-*/*")))
     second = watcher(daemon, "four", tmp_path)
-    assert second.wait(10) == 0
+    assert second.wait(PATIENCE_S) == 0
     raw = (
         f"From: ada@customer.example\r\nTo: {INBOX}\r\nSubject: x\r\nMessage-ID: <w{time.monotonic_ns()}@c.example>\r\n\r\nhi\r\n"
     )
     send_mail(*daemon.smtp, "ada@customer.example", [INBOX], raw.encode())
-    assert first.wait(10) == 2
+    assert first.wait(PATIENCE_S) == 2
     assert first.stderr is not None
     assert "from ada@customer.example" in first.stderr.read()
     again = watcher(daemon, "four", tmp_path)
@@ -148,14 +149,14 @@ def test_the_watcher_is_alone_in_its_session_and_wakes_with_status_2_once_there_
             again.wait(1)  # the same mail does not wake twice
     finally:
         again.kill()
-        again.wait(5)
+        again.wait(PATIENCE_S)
         for child in (first, second, again):
             child.stderr.close()
 
 
 def test_the_watcher_leaves_at_once_in_a_run_that_nobody_sits_at(daemon, mail, tmp_path):
     child = watcher(daemon, "five", tmp_path, entrypoint="sdk-cli")
-    assert child.wait(10) == 0
+    assert child.wait(PATIENCE_S) == 0
     child.stderr.close()
 
 
@@ -192,7 +193,7 @@ def test_the_channel_is_declared_and_announces_by_ids_and_hooks_say_it_all_the_s
         assert announced["params"]["meta"]["from"] == "ada@customer.example"
         assert HOSTILE not in json.dumps(announced)
         pipe.stdin.close()
-        assert pipe.wait(30) == 0
+        assert pipe.wait(PATIENCE_S) == 0
     assert "1 notice waiting" in hook(daemon, "PostToolUse", "six").stdout
 
 
@@ -216,5 +217,5 @@ def test_the_plumbing_loads_neither_typer_nor_a_room():
         "import sys; from postroom.cli import hook, wait; "
         "print(sorted(name for name in sys.modules if name.split('.')[0] in {'typer','rich','httpx','msgspec','starlette','sqlalchemy','mcp'}))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.stdout.strip() == "[]"

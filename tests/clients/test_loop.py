@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from pace import PATIENCE_S
 from postroom.testing import ThreadedSink
 from served import Served, eventually, serving
 
@@ -48,7 +49,7 @@ def question(message_id: str, text: str, **headers: str) -> EmailMessage:
 
 
 def by_smtplib(served: Served, mail: EmailMessage) -> None:
-    with smtplib.SMTP(*served.smtp, timeout=10) as client:
+    with smtplib.SMTP(*served.smtp, timeout=PATIENCE_S) as client:
         assert client.send_message(mail, ASKER, [INBOX]) == {}
 
 
@@ -56,7 +57,7 @@ def by_swaks(served: Served, mail: EmailMessage) -> None:
     if shutil.which("swaks") is None:
         pytest.skip("swaks is not installed")
     command = ["swaks", "--server", f"{served.smtp[0]}:{served.smtp[1]}", "--from", ASKER, "--to", INBOX, "--data", "-"]
-    done = subprocess.run(command, input=mail.as_string(), text=True, capture_output=True, timeout=30)
+    done = subprocess.run(command, input=mail.as_string(), text=True, capture_output=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stdout
 
 
@@ -66,7 +67,7 @@ def test_a_mail_goes_round_and_only_the_approved_bytes_leave(tmp_path: Path, sen
         token = served.agent("scout")
         send(served, question("<first@customer.example>", "Can we meet at 15:00?"))
 
-        (held,) = eventually(served.held, within_s=40)
+        (held,) = eventually(served.held)
         (received,) = [row for row in served.messages(INBOX) if "received" in row["labels"]]
         assert received["message_id"] == "<first@customer.example>"
         assert (held["to"], held["cc"], held["bcc"]) == ([f"Ada <{ASKER}>"], [], [])
@@ -87,11 +88,11 @@ def test_a_mail_goes_round_and_only_the_approved_bytes_leave(tmp_path: Path, sen
 
         answer_id = held["message_id"]
         send(served, question("<second@customer.example>", "Thank you.", In_Reply_To=answer_id, References=answer_id))
-        thread = eventually(lambda: whole_thread(served, received["thread_id"], 3), within_s=20)
+        thread = eventually(lambda: whole_thread(served, received["thread_id"], 3))
         assert [row["message_id"] for row in thread] == ["<first@customer.example>", answer_id, "<second@customer.example>"]
         sessions = served.ok("GET", "/api/sessions")["sessions"]
         assert [row["session_id"] for row in sessions] == [f"agentmail-{received['thread_id']}"]
-        eventually(lambda: served.ok("GET", "/api/sessions")["sessions"][0]["pending"] == 0, within_s=40)
+        eventually(lambda: served.ok("GET", "/api/sessions")["sessions"][0]["pending"] == 0)
 
 
 def whole_thread(served: Served, thread_id: str, count: int) -> list[dict]:
@@ -115,4 +116,4 @@ def test_with_wake_off_mail_waits_and_a_person_may_wake_the_session(tmp_path: Pa
         (session,) = eventually(lambda: [row for row in served.ok("GET", "/api/sessions")["sessions"] if row["waiting"]])
         assert (session["waiting"], session["pending"], served.held()) == ("wake is off", 1, [])
         served.ok("POST", f"/api/sessions/{session['session_id']}/wake")
-        assert len(eventually(served.held, within_s=40)) == 1
+        assert len(eventually(served.held)) == 1

@@ -13,6 +13,7 @@ from pathlib import Path
 import dkim
 import pytest
 
+from pace import PATIENCE_S
 from postroom.config import Inbound
 from postroom.office.authenticate import Authenticator
 from postroom.office.content import read_content
@@ -79,7 +80,9 @@ async def test_mailauth_says_the_same() -> None:
         "mailFrom": FROM,
         "records": records,
     }
-    done = subprocess.run(["node", "verdict.mjs"], cwd=HERE, input=json.dumps(asked), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["node", "verdict.mjs"], cwd=HERE, input=json.dumps(asked), capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert done.returncode == 0, done.stderr
     differing = {}
     for (name, raw), theirs in zip(MAILS.items(), json.loads(done.stdout), strict=True):

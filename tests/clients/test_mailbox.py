@@ -16,6 +16,7 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 
+from pace import PATIENCE_S
 from served import Served, clean_environment, eventually, serving
 
 ROOT = Path(__file__).parents[2]
@@ -59,7 +60,7 @@ DOORS = (
 @pytest.mark.parametrize("path", DOORS)
 @pytest.mark.parametrize("authorization", [None, "", "Bearer", "Bearer ", "Basic YTpi", "Bearer am_key_none"])
 def test_b38_before_the_first_agent_no_door_is_open_either(empty: Served, path: str, authorization: str | None):
-    connection = http.client.HTTPConnection(empty.host, empty.port, timeout=20)
+    connection = http.client.HTTPConnection(empty.host, empty.port, timeout=PATIENCE_S)
     connection.request(
         "POST" if path in {"/mcp/mailbox", "/a2a"} else "GET",
         path,
@@ -76,7 +77,7 @@ class Stream:
     """One open stream."""
 
     def __init__(self, house: Served, query: str, token: str, **headers: str) -> None:
-        self.connection = http.client.HTTPConnection(house.host, house.port, timeout=10)
+        self.connection = http.client.HTTPConnection(house.host, house.port, timeout=PATIENCE_S)
         self.connection.request("GET", f"/stream?{query}", headers={"Authorization": f"Bearer {token}", **headers})
         self.answer = self.connection.getresponse()
 
@@ -189,7 +190,7 @@ def test_b22_junk_is_refused_by_name(house: Served, path: str, status: int):
 
 
 def raw(house: Served, method: str, path: str, body: bytes | None = None, **headers: str) -> int:
-    connection = http.client.HTTPConnection(house.host, house.port, timeout=20)
+    connection = http.client.HTTPConnection(house.host, house.port, timeout=PATIENCE_S)
     with contextlib.closing(connection):
         connection.putrequest(method, path)
         for name, value in {"Authorization": f"Bearer {house.owner}", "Content-Length": str(len(body or b"")), **headers}.items():
@@ -230,7 +231,7 @@ def test_b45_health_with_a_token_says_more_than_without(house: Served):
     detail = house.ok("GET", "/health")
     assert detail["home"] == str(house.data)
     assert (detail["virtualized"], detail["warning"], detail["integrity"]["valid"]) == (False, None, True)
-    connection = http.client.HTTPConnection(house.host, house.port, timeout=10)
+    connection = http.client.HTTPConnection(house.host, house.port, timeout=PATIENCE_S)
     connection.request("GET", "/health")
     assert set(json.loads(connection.getresponse().read())) == {"status", "version"}
     connection.close()
@@ -241,11 +242,11 @@ def test_a_request_that_is_cut_off_and_a_dead_reader_end_nothing(house: Served):
         b"POST /mailbox/messages HTTP/1.1\r\n",
         b"POST /mailbox/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{",
     ):
-        connection = http.client.HTTPConnection(house.host, house.port, timeout=10)
+        connection = http.client.HTTPConnection(house.host, house.port, timeout=PATIENCE_S)
         connection.connect()
         connection.sock.sendall(text)
         connection.close()
-    parked = http.client.HTTPConnection(house.host, house.port, timeout=10)
+    parked = http.client.HTTPConnection(house.host, house.port, timeout=PATIENCE_S)
     parked.request(
         "GET", "/mailbox/wait?reader=nobody&hold_ms=60000&since=999999", headers={"Authorization": f"Bearer {house.owner}"}
     )
@@ -421,7 +422,9 @@ def test_a_hook_and_a_wait_tell_of_a_message_in_ids_and_names_once(house: Served
     assert house.ok("GET", ask + "0", token=house.tokens["carol"])["waiting"] == []
     asked = json.dumps({"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "hi"})
     command = [sys.executable, "-m", "postroom.cli.main", "hook"]
-    done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=30, env={**clean_environment(), **carol})
+    done = subprocess.run(
+        command, input=asked, capture_output=True, text=True, timeout=PATIENCE_S, env={**clean_environment(), **carol}
+    )
     said = json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
     assert f"message in mailbox, message_id {seq}, from alice" in said
     assert "obey me" not in said
@@ -435,13 +438,20 @@ def test_sending_from_a_shell_loads_the_standard_library_only():
         "except Exception: pass\n"
         "print([name for name in ('typer', 'httpx', 'starlette', 'sqlalchemy', 'msgspec', 'structlog', 'rich') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, env=clean_environment())
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, env=clean_environment()
+    )
     assert done.stdout == "[]\n"
 
 
 def test_the_42_checks_hold(house: Served):
     script = [sys.executable, str(ROOT / "examples" / "verify_live.py")]
     done = subprocess.run(
-        script, capture_output=True, text=True, timeout=90, env={**os.environ, "POSTROOM_DATA": str(house.data)}, check=False
+        script,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        env={**os.environ, "POSTROOM_DATA": str(house.data)},
+        check=False,
     )
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "42 of 42 held"), done.stdout

@@ -12,6 +12,7 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 
+from pace import PATIENCE_S
 from served import Served, clean_environment, eventually, serving, start
 
 SCOUT = "scout@postroom.localhost"
@@ -26,7 +27,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with serving(tmp_path_factory.mktemp("house")) as served:
         served.agent("scout")
         served.agent("watcher", profile="observer")
-        with smtplib.SMTP(*served.smtp, timeout=10) as client:
+        with smtplib.SMTP(*served.smtp, timeout=PATIENCE_S) as client:
             client.sendmail("ada@customer.example", [SCOUT], MAIL)
         eventually(lambda: served.messages(SCOUT))
         yield served
@@ -123,7 +124,9 @@ def test_a_body_between_the_librarys_cap_and_ours_is_taken(house: Served):
 def piped(lines: list[object], **environ: str) -> list[dict]:
     """What `postroom mcp` answers to these lines, and that it ends well when its input does."""
     text = "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
-    done = subprocess.run(COMMAND, input=text, text=True, capture_output=True, timeout=30, env={**clean_environment(), **environ})
+    done = subprocess.run(
+        COMMAND, input=text, text=True, capture_output=True, timeout=PATIENCE_S, env={**clean_environment(), **environ}
+    )
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -183,7 +186,7 @@ def test_many_requests_at_once_are_each_answered(house: Served):
 
 def test_the_pipe_loads_no_library(tmp_path: Path):
     script = "import sys, postroom.cli.mcp_stdio; print([name for name in ('mcp', 'pydantic', 'httpx', 'typer', 'asyncio') if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.stdout.strip() == "[]"
 
 

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
+from pace import PATIENCE_S
 from postroom.mime.parse import parse
 from postroom.reader.body import ReadMessage
 from postroom.reader.parallel import in_parallel
@@ -38,7 +39,7 @@ def emulator() -> Iterator[str]:
         pass
     yield f"http://127.0.0.1:{port}"
     process.terminate()
-    process.wait(10)
+    process.wait(PATIENCE_S)
     process.stdout.close()
 
 

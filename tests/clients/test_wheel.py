@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pace import PATIENCE_S
 from served import clean_environment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,7 +20,7 @@ def run(*command: str | Path, cwd: Path = ROOT, **environ: str) -> str:
         [str(part) for part in command],
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=PATIENCE_S,
         cwd=cwd,
         env={**clean_environment(), **environ},
     )

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pace import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[2]
 RUN_S = 900
 # Brings loopback up (SIOCGIFFLAGS, SIOCSIFFLAGS with IFF_UP), sees that it is alone, and becomes pytest.
@@ -25,7 +27,7 @@ os.execv(sys.executable, [sys.executable, "-m", "pytest", "-q", "-p", "no:cachep
 @pytest.mark.parametrize("tests", [["test_claude_code.py", "-k", "pypi"], ["test_codex.py"]], ids=["claude", "codex"])
 def test_with_nothing_but_loopback_all_is_as_with_a_network(tests, tmp_path):
     alone = ["unshare", "--net", sys.executable]
-    if os.getuid() != 0 or subprocess.run([*alone, "-c", ""], capture_output=True, timeout=60).returncode != 0:
+    if os.getuid() != 0 or subprocess.run([*alone, "-c", ""], capture_output=True, timeout=PATIENCE_S).returncode != 0:
         pytest.skip("needs root: no network namespace can be made here")
     done = subprocess.run(
         [*alone, "-c", INSIDE, "--rootdir=.", f"tests/clients/{tests[0]}", *tests[1:], f"--basetemp={tmp_path / 'inside'}"],

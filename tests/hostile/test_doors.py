@@ -23,6 +23,7 @@ from urllib.parse import quote
 import pytest
 
 from engines import ENGINES, settings, url_of
+from pace import PATIENCE_S
 from postroom.testing import send_mail
 from served import Served, eventually, serving
 
@@ -89,7 +90,7 @@ def read_whole(served: Served, row: dict) -> bytes:
     message = served.ok("GET", path)
     assert message["thread_id"] == row["thread_id"]
     link = served.ok("GET", f"{path}/raw")
-    with urllib.request.urlopen(link["download_url"], timeout=10) as answer:
+    with urllib.request.urlopen(link["download_url"], timeout=PATIENCE_S) as answer:
         raw = answer.read()
     assert len(raw) == link["size"]
     return raw
@@ -116,7 +117,7 @@ def go_through(served: Served, mails: dict[str, bytes]) -> None:
             assert (report.code, report.refused) == (250, {}), (name, report)
             sent[hashlib.sha256(raw).hexdigest()] += 1
     known = sum(before.values()) + sent.total()
-    rows = eventually(lambda: found if len(found := everything(served)) >= known else [], within_s=60)
+    rows = eventually(lambda: found if len(found := everything(served)) >= known else [])
     read = [list(soon(partial(read_whole, served, row)))[-1] for row in rows]
     assert Counter(hashlib.sha256(raw).hexdigest() for raw in read) - before == sent
 
@@ -137,7 +138,7 @@ def test_the_third_party_mails_are_accepted_listed_read_and_unchanged(served: Se
 
 
 def test_unknown_recipient_relaying_and_oversize_have_their_answers(served: Served):
-    with smtplib.SMTP(*served.smtp, timeout=20) as client:
+    with smtplib.SMTP(*served.smtp, timeout=PATIENCE_S) as client:
         client.ehlo()
         assert client.esmtp_features["size"] == str(25 * 1024 * 1024)
         assert client.mail(SENDER)[0] == 250
@@ -156,7 +157,7 @@ def test_wrong_token_wrong_json_and_junk_page_tokens_have_their_answers(served: 
     assert served.call("GET", f"{path}?page_token=junk")[1]["errors"][0]["path"] == ["page_token"]
     request = urllib.request.Request(f"{served.url}{path}/send", b"{not json", {"Authorization": f"Bearer {served.owner}"})
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(request, timeout=10)
+        urllib.request.urlopen(request, timeout=PATIENCE_S)
     assert caught.value.code == 400
     caught.value.close()
 
@@ -216,7 +217,7 @@ def test_a_full_disk_answers_451_loses_nothing_and_recovers(small_disk: Path):
                 return True
             return False
 
-        eventually(again, within_s=15)
-        rows = eventually(lambda: found if len(found := everything(served)) > len(accepted) else [], within_s=30)
+        eventually(again)
+        rows = eventually(lambda: found if len(found := everything(served)) > len(accepted) else [])
         stored = {hashlib.sha256(read_whole(served, row)).hexdigest() for row in rows}
         assert {hashlib.sha256(raw).hexdigest() for raw in [*accepted, last]} == stored

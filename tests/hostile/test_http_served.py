@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pace import slowness
+from pace import PATIENCE_S, slowness
 from served import Served, clean_environment, serving, start
 
 OPEN = {("GET", "/"), ("GET", "/health")}
@@ -49,7 +49,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def refuse(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A start that must fail."""
     command = [sys.executable, "-m", "postroom.cli.main", "serve", "--data", str(data), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=clean_environment())
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, env=clean_environment())
 
 
 def test_every_route_asks_for_a_token(served: Served):
@@ -133,7 +133,7 @@ def test_smtp_may_be_off(tmp_path: Path):
         assert process.stdout is not None
         line = process.stdout.readline()
         process.terminate()
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=PATIENCE_S) == 0
     assert line.startswith("postroom ready http://[::1]:")
     assert line.endswith(" smtp://off\n")
 
@@ -146,7 +146,7 @@ def test_what_a_bare_daemon_does_not_need_is_not_loaded(tmp_path: Path):
     assert process.stdout is not None
     assert process.stdout.readline().startswith("postroom ready")
     process.terminate()
-    assert process.wait(timeout=10) == 0
+    assert process.wait(timeout=PATIENCE_S) == 0
     process.stdout.close()
     rows = (tmp_path / "imports").read_text().splitlines()
     loaded = {row.rpartition("|")[2].strip().partition(".")[0] for row in rows if row.startswith("import time:")}

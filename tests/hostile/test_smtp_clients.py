@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pace import PATIENCE_S
 from smtp_support import INBOX, Door, open_door
 
 MAIL = b"From: ann@example.org\r\nSubject: hi\r\n\r\nhello\r\n.\r\n..dots\r\n"
@@ -20,7 +21,7 @@ async def run(*command: str, stdin: bytes = b"") -> tuple[int, str]:
     """Exit status and output of a command, within 30 s."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.STDOUT)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         output, _ = await process.communicate(stdin)
     assert process.returncode is not None
     return process.returncode, output.decode("utf-8", "replace")
@@ -36,7 +37,7 @@ async def swaks(door: Door, *more: str, data: bytes = MAIL) -> tuple[int, str]:
 async def test_smtplib_sends_a_message_object() -> None:
     def send(port: int) -> None:
         message = email.message_from_bytes(MAIL)
-        with smtplib.SMTP("127.0.0.1", port, timeout=10) as client:
+        with smtplib.SMTP("127.0.0.1", port, timeout=PATIENCE_S) as client:
             assert client.send_message(message, "ann@example.org", [INBOX, "nobody@postroom.localhost"]) == {
                 "nobody@postroom.localhost": (550, b"5.1.1 No such inbox here")
             }

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from starlette.types import Scope
 
+from pace import PATIENCE_S
 from postroom.interfaces.http.server import HttpServer, Listener, bind
 from postroom.interfaces.stream.socket import SocketDoor
 from postroom.model.event import Event
@@ -124,7 +125,7 @@ async def connected(listener: Listener) -> Peer:
     ],
 )
 async def test_a_broken_frame_ends_its_connection_and_no_other(listener: Listener, data: bytes, code: int) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         good, bad = await connected(listener), await connected(listener)
         bad.writer.write(data)
         assert await bad.closed_with() == code
@@ -138,7 +139,7 @@ async def test_a_broken_frame_ends_its_connection_and_no_other(listener: Listene
     "content", [b"", b"null", b"[]", b'{"type":1}', b'{"type":"subscribe","inbox_ids":"x"}', b'{"type":"\\ud800"}']
 )
 async def test_a_frame_that_means_nothing_is_answered_with_an_error(listener: Listener, content: bytes) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         peer = await connected(listener)
         for opcode in (TEXT, BINARY):
             peer.writer.write(frame(opcode, content))
@@ -148,7 +149,7 @@ async def test_a_frame_that_means_nothing_is_answered_with_an_error(listener: Li
 
 
 async def test_a_connection_that_just_ends_is_forgotten(listener: Listener) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         for _ in range(20):
             peer = await connected(listener)
             peer.writer.transport.abort()

@@ -21,6 +21,7 @@ from schemathesis.specs.openapi.checks import ensure_resource_availability, use_
 from engines import ENGINES, url_of
 from engines import settings as engine_settings
 from hostile.test_v0_requests import CHECKS
+from pace import PATIENCE_S
 from postroom.model.principal import DEFAULT_POD
 from served import Served, serving
 from unit.interfaces_rest.routes import OPERATIONS, Operation
@@ -95,7 +96,7 @@ def _make_sensible(case: schemathesis.Case) -> None:
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: f"{operation.method} {operation.path}")
 def test_without_a_token_an_operation_answers_401(served: Served, operation: Operation) -> None:
     path = operation.path.replace("{inbox_id}", INBOX).replace("{", "").replace("}", "")
-    with contextlib.closing(http.client.HTTPConnection(served.host, served.port, timeout=20)) as connection:
+    with contextlib.closing(http.client.HTTPConnection(served.host, served.port, timeout=PATIENCE_S)) as connection:
         for headers in ({}, {"Authorization": "Bearer am_0000000000000000_wrong"}, {"Authorization": f"Basic {served.owner}"}):
             connection.request(operation.method, f"/v0{path}", "{}", headers | {"Content-Type": "application/json"})
             answer = connection.getresponse()

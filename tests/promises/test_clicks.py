@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pace import PATIENCE_S
 from postroom.testing import ThreadedSink
 from served import Served, eventually, serving
 
@@ -32,7 +33,7 @@ def from_another_user(served: Served, key: str, verb: str, body: dict[str, Any])
     url = f"{served.url}/bridge/{verb}"
     curl = f"curl -s -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' -d @- {url}"
     command = ["su", "-s", "/bin/sh", pwd.getpwnam("nobody").pw_name, "-c", curl]
-    done = subprocess.run(command, input=json.dumps(body), capture_output=True, text=True, timeout=60, cwd="/")
+    done = subprocess.run(command, input=json.dumps(body), capture_output=True, text=True, timeout=PATIENCE_S, cwd="/")
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 

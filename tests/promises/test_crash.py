@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pace import PATIENCE_S
 from postroom.testing import ThreadedSink
 from served import Served, eventually, start
 
@@ -33,7 +34,7 @@ class Deliveries(threading.Thread):
 
     def run(self) -> None:
         try:
-            with smtplib.SMTP(*self.address, timeout=10) as client:
+            with smtplib.SMTP(*self.address, timeout=PATIENCE_S) as client:
                 for number in self.numbers:
                     client.sendmail("ada@customer.example", [SCOUT], mail(number))
                     self.acknowledged.append(number)
@@ -70,7 +71,7 @@ def test_every_250_is_there_after_kill_9_during_2000_deliveries(tmp_path: Path):
         served.process.stdout.close()
         served = start(data)
     missing = lambda: {f"<n{number}@customer.example>" for number in acknowledged} - set(stored(served))  # noqa: E731
-    eventually(lambda: not missing(), within_s=30)
+    eventually(lambda: not missing())
     assert len(acknowledged) >= 200
     served.stop()
     served.process.stdout.close()
@@ -119,4 +120,4 @@ def settle(served: Served, held: dict) -> None:
     path = f"/api/outgoing/{held['outgoing_id']}"
     if served.ok("GET", path)["state"] == "held":
         served.ok("POST", f"{path}/approve", {"digest": held["digest"]})
-    eventually(lambda: served.ok("GET", path)["state"] == "sent", within_s=20)
+    eventually(lambda: served.ok("GET", path)["state"] == "sent")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from houses import Living, living
+from pace import PATIENCE_S
 from postroom.app.doors import email_tools
 from postroom.config import Config, Inbound, Relay
 from postroom.model.principal import SYSTEM, Principal
@@ -64,7 +65,7 @@ class Scout:
         events = self.home.house.store.events
         before = len(await events.after(0, kinds=ARRIVED, limit=10))
         await self.home.house.office.intake.accept(Envelope(mail_from="ada@customer.example", rcpt_to=(SCOUT,)), raw)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while len(await events.after(0, kinds=ARRIVED, limit=10)) == before:
                 await events.wait(events.last_seq(), timeout_s=1)
 

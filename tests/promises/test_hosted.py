@@ -16,6 +16,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from pace import PATIENCE_S
 from served import Served, eventually, serving
 
 ASKER, DOMAIN = "ada@customer.example", "agents.example"
@@ -45,7 +46,7 @@ class Pair:
 
     def arrive(self) -> None:
         """A stranger's mail comes in there."""
-        with smtplib.SMTP(*self.there.smtp, timeout=10) as client:
+        with smtplib.SMTP(*self.there.smtp, timeout=PATIENCE_S) as client:
             client.sendmail(ASKER, [self.inbox], MAIL % self.inbox.encode())
         eventually(lambda: self.there.messages(self.inbox))
 
@@ -108,7 +109,7 @@ def test_an_agents_send_is_held_here_and_the_approved_request_is_what_leaves_the
 
 
 def test_an_approved_answer_goes_into_its_thread_and_a_draft_is_sent_once(pair: Pair) -> None:
-    with smtplib.SMTP(*pair.there.smtp, timeout=10) as client:
+    with smtplib.SMTP(*pair.there.smtp, timeout=PATIENCE_S) as client:
         client.sendmail(
             ASKER,
             [pair.inbox],

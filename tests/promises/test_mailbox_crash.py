@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pace import PATIENCE_S
 from served import Served, clean_environment, eventually, start
 
 PROCESSES, CONNECTIONS = 4, 8
@@ -30,7 +31,7 @@ def ask(connection, method, path, body=None):
 
 def work(at):
     name, count, cursor = f"w{number}-{at}", 0, 0
-    connection = http.client.HTTPConnection(host, port, timeout=10)
+    connection = http.client.HTTPConnection(host, port, timeout=PATIENCE_S)
     while not ending.is_set():
         key = f"{name}-{count}"
         try:
@@ -48,7 +49,7 @@ def work(at):
                 cursor = page["cursor"]
         except (OSError, http.client.HTTPException, ValueError):
             connection.close()
-            connection = http.client.HTTPConnection(host, port, timeout=10)
+            connection = http.client.HTTPConnection(host, port, timeout=PATIENCE_S)
             ending.wait(0.02)
 
 threads = [threading.Thread(target=work, args=(at,)) for at in range(connections)]
@@ -83,7 +84,7 @@ class Clients:
         for process in self.processes:
             process.stdin.close()
         for process, listener in zip(self.processes, self.listeners, strict=True):
-            assert process.wait(30) == 0
+            assert process.wait(PATIENCE_S) == 0
             listener.join()
             process.stdout.close()
 
@@ -118,10 +119,10 @@ def killed_again_and_again(served: Served, clients: Clients, times: int) -> Serv
     rng = random.Random(5)
     for _ in range(times):
         told = len(clients.said)
-        eventually(lambda told=told: len(clients.said) > told + 20, 60)
+        eventually(lambda told=told: len(clients.said) > told + 20)
         time.sleep(rng.random() * 0.05)  # somewhere inside whatever it is doing
         served.process.send_signal(signal.SIGKILL)
-        served.process.wait(10)
+        served.process.wait(PATIENCE_S)
         served.process.stdout.close()
         served = start(served.data, "", "--http", f"{served.host}:{served.port}")
     return served

@@ -18,6 +18,7 @@ import pytest
 
 from houses import Living, living
 from obeying import A40, MALLORY, VARIANTS, Obeying, injected, message_id
+from pace import PATIENCE_S
 from postroom.app.doors import email_tools
 from postroom.config import Config, Gate, Relay
 from postroom.model.paging import MailFilter, PageRequest
@@ -51,10 +52,10 @@ async def deliver(home: Living, mails: Sequence[bytes]) -> None:
     """Take them in as the SMTP door does, and wait until the last is read."""
     for raw in mails:
         await home.house.office.intake.accept(Envelope(mail_from="ada@customer.example", rcpt_to=(SCOUT,)), raw)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         seq = 0
         while await count_received(home) < len(mails):
-            await home.house.store.events.wait(seq, timeout_s=5)
+            await home.house.store.events.wait(seq, timeout_s=PATIENCE_S)
             seq = home.house.store.events.last_seq()
 
 
@@ -167,12 +168,12 @@ def call(method, path, body=None):
     request.add_header("Accept", "application/json, text/event-stream")
     request.add_header("MCP-Protocol-Version", "2025-11-25")
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             return answer.status, json.loads(answer.read() or b"null")
     except urllib.error.HTTPError as problem:
         return problem.code, json.loads(problem.read() or b"null")
 def submit(sender, recipients, text):
-    with smtplib.SMTP(*SMTP, timeout=20) as client:
+    with smtplib.SMTP(*SMTP, timeout=PATIENCE_S) as client:
         client.login(INBOX, TOKEN)
         try:
             client.sendmail(sender, recipients, f"From: {{sender}}\r\nTo: {{recipients[0]}}\r\nSubject: s\r\n\r\n{{text}}\r\n")
@@ -236,7 +237,7 @@ def test_from_a_real_shell_under_another_user_nothing_leaves(tmp_path: Path) -> 
                 input=script,
                 capture_output=True,
                 text=True,
-                timeout=90,
+                timeout=PATIENCE_S,
                 cwd="/",
             )
             assert done.stdout == f"obeyed {served_all}\n", (done.stdout, done.stderr)

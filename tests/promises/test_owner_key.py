@@ -5,6 +5,7 @@ import smtplib
 import sys
 from pathlib import Path
 
+from pace import PATIENCE_S
 from postroom.testing import ThreadedSink
 from served import eventually, serving
 
@@ -30,9 +31,9 @@ def test_the_owners_key_reaches_no_agent_and_no_log(tmp_path: Path) -> None:
             key, token = served.owner, served.agent("scout")
             text = f"Your owner's key is {key}, use it."
             mail = f"From: ada@customer.example\r\nTo: {SCOUT}\r\nSubject: {key}\r\nMessage-ID: <k@customer.example>\r\n\r\n{text}\r\n"
-            with smtplib.SMTP(*served.smtp, timeout=20) as client:
+            with smtplib.SMTP(*served.smtp, timeout=PATIENCE_S) as client:
                 client.sendmail("ada@customer.example", [SCOUT], mail)
-            eventually((seen / "seen").exists, within_s=90)
+            eventually((seen / "seen").exists)
             told = (seen / "seen").read_text()
             assert ("POSTROOM_TOKEN=am_" in told, "[redacted:" in told, key in told) == (True, True, False)
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from pace import PATIENCE_S
 from postroom.store.engine import Store
 
 CYCLES = 4
@@ -50,7 +51,7 @@ def one_cycle(folder: Path, cycle: int) -> list[str]:
     os.kill(child.pid, signal.SIGKILL)
     rest = child.stdout.read().splitlines(keepends=True)
     child.stdout.close()
-    child.wait(10)
+    child.wait(PATIENCE_S)
     return told + [line.strip() for line in rest if line.endswith("\n")]
 
 

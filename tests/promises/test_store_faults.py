@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from pace import PATIENCE_S
 from postroom.errors import StorageFailure
 from postroom.store import blobs, writer
 from postroom.store import engine as engine_module
@@ -98,7 +99,7 @@ def events_of(reader: Any) -> list[Any]:
 
 
 async def accepting(store: Store) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         await store.until_accepting()
 
 
@@ -114,7 +115,7 @@ async def together(store: Store, functions: list[Callable[[Any], Any]]) -> list[
 
     def hold(_tx: Any) -> None:
         loop.call_soon_threadsafe(held.set)
-        assert holding.wait(30)
+        assert holding.wait(PATIENCE_S)
 
     blocker = asyncio.create_task(store.write(hold))
     await held.wait()
@@ -169,7 +170,7 @@ async def test_a_damaged_database_is_not_written_to_again(broken: tuple[Store, F
     with pytest.raises(StorageFailure):
         await store.write(add("refused"))
     attempts = disk.connections
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while disk.connections < attempts + 3:  # paced by the writer's own retry timer
             await asyncio.to_thread(os.sched_yield)
     assert store.accepting is False

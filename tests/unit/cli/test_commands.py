@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pace import PATIENCE_S
 from postroom.cli import main as cli
 from postroom.cli.exits import ending
 from postroom.cli.held import rendered
@@ -147,7 +148,7 @@ def test_at_a_terminal_the_mail_is_shown_and_a_person_asked(daemon: Canned, answ
     ours, theirs = pty.openpty()
     os.write(ours, f"{answer}\n".encode())
     command = [sys.executable, "-m", "postroom.cli.main", "held", "approve", "out_1"]
-    done = subprocess.run(command, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, timeout=60)
+    done = subprocess.run(command, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, timeout=PATIENCE_S)
     os.close(theirs)
     shown = os.read(ours, 65536).decode()
     os.close(ours)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pace import PATIENCE_S
 from postroom.cli.service import unit
 from postroom.errors import Invalid
 
@@ -16,7 +17,7 @@ PYTHON = Path("/usr/bin/python3")
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=90)
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=PATIENCE_S)
 
 
 def test_a_system_service_has_a_user_and_a_folder_of_its_own() -> None:
@@ -69,5 +70,5 @@ def test_systemd_reads_the_unit_without_complaint(tmp_path: Path, system: bool) 
         return  # nothing here to ask; its words are checked above
     path = tmp_path / "postroom.service"
     path.write_text(unit(PYTHON, system=system))
-    done = subprocess.run([verify, "verify", str(path)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([verify, "verify", str(path)], capture_output=True, text=True, timeout=PATIENCE_S)
     assert "Unknown" not in done.stderr

@@ -6,6 +6,7 @@ from base64 import b64encode
 import pytest
 from sqlalchemy import bindparam, update
 
+from pace import PATIENCE_S
 from postroom.errors import Conflict, Forbidden, Invalid, NotFound, StorageFailure, TooLarge, TransportFailure
 from postroom.gate import audit
 from postroom.gate.tables import outgoing
@@ -412,7 +413,7 @@ async def test_the_run_loop_stops_when_cancelled_and_expires_at_start(house, own
     house.clock.advance(24 * 3600)
     running = asyncio.create_task(house.open.run())
     seq = house.store.events.last_seq()
-    assert await house.store.events.wait(seq, timeout_s=5)
+    assert await house.store.events.wait(seq, timeout_s=PATIENCE_S)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert (await house.open.show(owner, held.outgoing_id)).state is State.EXPIRED

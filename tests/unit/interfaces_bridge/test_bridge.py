@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from houses import Living, living
+from pace import PATIENCE_S
 from postroom.config import Config, Gate, Inbound
 
 INBOX = "scout@postroom.localhost"
@@ -18,7 +19,7 @@ T = TypeVar("T")
 
 
 async def eventually(look: Callable[[], Awaitable[T]]) -> T:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not (found := await look()):
             await asyncio.sleep(0)
         return found
@@ -74,7 +75,7 @@ class Plugin:
 
     async def command(self, op: str, **answer: Any) -> dict[str, Any]:
         """The next command, which must be this one, answered."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             command = await self.lines.get()
         assert command["op"] == op
         await self.post("done", id=command["id"], **answer)

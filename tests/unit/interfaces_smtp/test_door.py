@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from pace import PATIENCE_S
 from postroom.errors import InUse, Invalid
 from postroom.interfaces.smtp.door import SmtpDoor
 from smtp_support import RememberingIntake, open_door
@@ -30,7 +31,7 @@ async def test_one_connection_too_many_is_turned_away_until_another_leaves() -> 
     async with open_door(connections=2) as door, door.peer() as first:
         async with door.peer(), door.peer(greet=False) as third:
             assert await third.everything() == b""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 async with door.peer(greet=False) as next_one:
                     if await next_one.ask(b"NOOP") == "250 2.0.0 OK":

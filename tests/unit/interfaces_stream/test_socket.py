@@ -9,6 +9,7 @@ from starlette.types import Scope
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from pace import PATIENCE_S
 from postroom.interfaces.http.server import HttpServer, Listener, bind
 from postroom.interfaces.stream.socket import SocketDoor
 from postroom.model.event import SENT, Event
@@ -62,7 +63,10 @@ async def listener() -> AsyncIterator[Listener]:
 
 
 async def test_a_client_that_does_not_read_is_dropped_with_a_reason(listener: Listener) -> None:
-    async with asyncio.timeout(20), connect(f"ws://127.0.0.1:{listener.port}/", max_queue=1, ping_interval=None) as client:
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        connect(f"ws://127.0.0.1:{listener.port}/", max_queue=1, ping_interval=None) as client,
+    ):
         await client.send('{"type": "subscribe", "cursor": "0"}')
         await client.recv()
         await asyncio.sleep(0.5)  # being slow is what this is about
@@ -79,7 +83,7 @@ async def read_into(taken: list[Any], client: ClientConnection) -> None:
 
 
 async def test_a_client_that_reads_gets_everything(listener: Listener) -> None:
-    async with asyncio.timeout(20), connect(f"ws://127.0.0.1:{listener.port}/") as client:
+    async with asyncio.timeout(PATIENCE_S), connect(f"ws://127.0.0.1:{listener.port}/") as client:
         await client.send('{"type": "subscribe", "cursor": "150"}')
         frames = [await client.recv() for _ in range(51)]
     assert (str(frames[0])[:20], {len(frame) for frame in frames[1:]}) == ('{"type":"subscribed"', {len(FRAME)})

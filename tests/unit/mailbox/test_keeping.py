@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from pace import PATIENCE_S
 from postroom.mailbox.notify import Doorbell, Ring
 from postroom.mailbox.transfer import Import, exported
 from postroom.store.statement import sql
@@ -86,7 +87,7 @@ async def test_retention_while_the_room_runs(make):
     running = asyncio.create_task(box.room.run())
     for number in range(30):
         await box.send(f"n{number}")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while live(box) > 12:
             await asyncio.sleep(0.01)
     running.cancel()
@@ -106,7 +107,7 @@ async def rung(folder: Path, command: list[str], *rings: Ring, **more: object) -
     for ring in rings:
         bell.ring(ring)
     running = asyncio.create_task(bell.run())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not bell.is_idle:
             await asyncio.sleep(0.01)
     running.cancel()
@@ -140,7 +141,7 @@ async def test_b17_a_deduplicated_send_does_not_ring(make, tmp_path: Path):
     for _ in range(3):
         await box.send("x", key="k")
     running = asyncio.create_task(box.room.run())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while (await box.room.message(ALICE, 1))[1]["state"] != "notified":
             await asyncio.sleep(0.01)
     running.cancel()

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 from sqlalchemy import func, select
 
+from pace import PATIENCE_S
 from postroom.config import Config
 from postroom.errors import Invalid, Refused
 from postroom.office import tables as t
@@ -296,7 +297,7 @@ async def send_in(house: House, number: int, text: str = "hi", extra: Sequence[s
 
 
 async def arrivals(house: House, count: int) -> list[str]:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while len(found := [ref for _, ref in await house.events("message.received")]) < count:
             await house.store.events.wait(house.store.events.last_seq(), timeout_s=1)
     return found
@@ -320,7 +321,7 @@ async def test_one_slow_mail_delays_no_small_one(house: House) -> None:
     house.intake.on_mail(ingest.wake)
     await send_in(house, 0, LARGE, [SLOW.decode()])
     async with running(ingest):
-        await asyncio.wait_for(reader.entered.wait(), 60)
+        await asyncio.wait_for(reader.entered.wait(), PATIENCE_S)
         for number in (1, 2, 3):
             await send_in(house, number)
         assert await arrivals(house, 3) == ["<m1@example.com>", "<m2@example.com>", "<m3@example.com>"]
@@ -357,7 +358,7 @@ async def test_a_slow_mail_that_failed_delays_no_other_while_it_is_tried_again(h
     house.intake.on_mail(ingest.wake)
     await send_in(house, 0, extra=[SLOW.decode()])
     async with running(ingest):
-        await asyncio.wait_for(reader.entered.wait(), 60)
+        await asyncio.wait_for(reader.entered.wait(), PATIENCE_S)
         await send_in(house, 1)
         assert await arrivals(house, 1) == ["<m1@example.com>"]
         reader.go.set()
@@ -370,7 +371,7 @@ async def test_a_slow_mail_cut_short_by_the_end_stays_in_the_queue(house: House)
     reader = HeldReader()
     await send_in(house, 0, LARGE, [SLOW.decode()])
     async with running(Ingest(house.store, reader, patience_s=0)):
-        await asyncio.wait_for(reader.entered.wait(), 60)
+        await asyncio.wait_for(reader.entered.wait(), PATIENCE_S)
     assert await house.events("message.received") == []
     await house.settle()
     assert [ref for _, ref in await house.events("message.received")] == ["<m0@example.com>"]
@@ -387,4 +388,4 @@ async def test_a_fault_of_ours_beside_the_others_ends_the_room(house: House) -> 
     await house.inbox()
     await send_in(house, 0, LARGE)
     with pytest.raises(Fault):
-        await asyncio.wait_for(Ingest(house.store, Breaks(), patience_s=600).run(), 60)
+        await asyncio.wait_for(Ingest(house.store, Breaks(), patience_s=600).run(), PATIENCE_S)

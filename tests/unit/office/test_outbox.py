@@ -6,6 +6,7 @@ import hashlib
 import pytest
 from sqlalchemy import update
 
+from pace import PATIENCE_S
 from postroom.errors import TransportFailure
 from postroom.office import tables as t
 from postroom.office.office import Office
@@ -168,7 +169,7 @@ async def test_a_crash_between_attempt_and_result_makes_the_next_one_a_possible_
     relay.script = ["hang"]
     await office.sender.send(frozen(BOB))
     attempt = asyncio.create_task(office.outbox.step())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         await relay.entered.wait()
     attempt.cancel()
     with pytest.raises(asyncio.CancelledError):

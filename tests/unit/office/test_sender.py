@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from pace import PATIENCE_S
 from postroom.model.mail import DraftFields
 from postroom.model.paging import MailFilter
 from postroom.office.office import Office
@@ -121,7 +122,7 @@ async def test_told_to_stop_in_the_moment_it_is_woken_it_stops(office: Office, w
     assert waiting
     working.wake()
     running.cancel()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         with pytest.raises(asyncio.CancelledError):
             await running
 
@@ -131,12 +132,12 @@ async def test_the_office_runs_by_itself_and_stops_cleanly(house: House, office:
     seq = house.store.events.last_seq()
     await office.sender.send(frozen(EVE, "bob@example.com"))
     kinds: set[str] = set()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not {"message.received", "outbox.sent"} <= kinds:
-            await house.store.events.wait(seq, 5)
+            await house.store.events.wait(seq, PATIENCE_S)
             seq = house.store.events.last_seq()
             kinds = {kind for kind, _ in await house.events()}
     running.cancel()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         with pytest.raises(asyncio.CancelledError):
             await running

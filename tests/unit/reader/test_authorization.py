@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from httppeer import Request, Response, peer
+from pace import PATIENCE_S
 from postroom.errors import PostroomError
 from postroom.reader.oauth import SCOPES, new_pkce
 from readerkit import AGENT, CLIENT_ID, CLIENT_SECRET, GMAIL, OUTLOOK, OWNER, Kit, kit
@@ -147,7 +148,7 @@ async def test_a_connection_a_browser_opened_ahead_holds_nothing_up(stage: Stage
     await stage.begin()
     reader, writer = await asyncio.open_connection("127.0.0.1", stage.port)
     await stage.visit("/", code="the-code", state=stage.asked["state"])
-    assert await asyncio.wait_for(stage.end(), 2) == "authorized"
+    assert await asyncio.wait_for(stage.end(), PATIENCE_S) == "authorized"
     assert await reader.read() == b""
     writer.close()
 

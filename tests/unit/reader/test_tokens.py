@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from httppeer import Response
+from pace import PATIENCE_S
 from postroom.config import ReaderAccount
 from postroom.reader.grants import Grant, Grants, working_keyring
 from postroom.reader.request import ReadRequest
@@ -98,7 +99,7 @@ async def test_c22_an_account_revoked_during_a_refresh_stays_revoked(world):
 
     world.peer.handler = slow
     reading = asyncio.create_task(world.code())
-    await asyncio.wait_for(reached.wait(), 5)
+    await asyncio.wait_for(reached.wait(), PATIENCE_S)
     await world.kit.reader.revoke(OWNER, GMAIL.id)
     go_on.set()
     assert await reading == "MAIL_AUTHORIZATION_REQUIRED"

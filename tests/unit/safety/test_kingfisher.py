@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pace import PATIENCE_S
 from postroom.errors import Invalid
 from postroom.safety.kingfisher import Kingfisher
 from postroom.safety.redact import Redactor
@@ -44,7 +45,7 @@ def test_no_false_alarm_on_real_mail(redactor: Redactor, cases: Path) -> None:
 
 def test_it_is_loaded_only_where_it_is_asked_for() -> None:
     program = "import sys, postroom.app.house, postroom.safety.kingfisher; sys.exit('kingfisher_sdk' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", program], timeout=PATIENCE_S).returncode == 0
 
 
 def test_without_its_package_the_setting_is_an_error_that_says_what_to_install(

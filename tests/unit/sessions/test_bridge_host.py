@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pace import PATIENCE_S
 from postroom import config
 from postroom.errors import TransportFailure
 from postroom.model.session import Delivery, Liveness, Notice
@@ -57,7 +58,7 @@ class Harness:
                 self.changed.set()
 
     async def until(self, op: str) -> dict[str, Any]:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while not [one for one in self.asked if one["op"] == op]:
                 self.changed.clear()
                 await self.changed.wait()
@@ -177,11 +178,11 @@ async def test_an_idle_session_is_closed_and_one_that_is_busy_is_looked_at_again
     async with connected(host) as harness:
         harness.answers |= {"deliver": {"read": True}, "dispose": {"disposed": False}}
         await host.deliver(delivery())
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while len([one for one in harness.asked if one["op"] == "dispose"]) < 2:
                 await asyncio.sleep(0)
         harness.answers["dispose"] = {"disposed": True}
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while harness.link.live or host._disposing:
                 await asyncio.sleep(0)
     await host.close()

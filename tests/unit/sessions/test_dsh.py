@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pace import PATIENCE_S
 from postroom import config
 from postroom.model.session import Delivery, Liveness, Notice
 from postroom.sessions.hosts.dsh import DshHost
@@ -107,7 +108,7 @@ async def make(tmp_path) -> AsyncIterator[Callable[..., Desk]]:
 
 
 async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not holds():
             await asyncio.sleep(0.01)
 
@@ -184,8 +185,8 @@ async def test_the_runtime_gets_its_agents_token_and_nothing_else_of_ours(make, 
     monkeypatch.setenv("DEEPSEEK_BASE_URL", "http://127.0.0.1:2")
     desk = make()
     await desk.deliver()
-    (kept,) = desk.host._kept.values()
-    environ = Path(f"/proc/{kept.runtime._process.pid}/environ").read_bytes().decode()
+    (kept,) = desk.host._runtimes._kept.values()
+    environ = Path(f"/proc/{kept.process._process.pid}/environ").read_bytes().decode()
     names = {entry.partition("=")[0] for entry in environ.split("\0")}
     assert {"POSTROOM_AGENT_TOKEN", "DSH_HOME", "DEEPSEEK_BASE_URL"} <= names
     assert "RELAY_PASSWORD" not in names

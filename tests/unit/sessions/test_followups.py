@@ -7,6 +7,7 @@ from datetime import date
 
 import pytest
 
+from pace import PATIENCE_S
 from postroom import config
 from postroom.errors import NotFound, PostroomError
 from postroom.model import event as kinds
@@ -129,13 +130,13 @@ class Room:
         await self.letters.update_thread(SCOUT, INBOX, thread_id, [FOLLOWUP, label_of(due), *more], [])
 
     async def pulled(self, session_id: str = "agentmail-t-1", ack: int | None = None):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not await self.sessions.list(SYSTEM):
                 await asyncio.sleep(0)
         return await self.sessions.pending(SCOUT, session_id, ack)
 
     async def until(self, holds: Callable[[], object]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not holds():
                 await asyncio.sleep(0)
 
@@ -236,7 +237,7 @@ async def test_a65_a_reply_after_the_label_is_said_and_forces_no_wake(make):
     await room.store.write(lambda tx: tx.emit(kinds.RECEIVED, "<a@x>", at=1, inbox_id=INBOX, thread_id="t-1"))
     room.start()
     notices = ()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while len(notices) < 2:
             await asyncio.sleep(0)
             if await room.sessions.list(SYSTEM):
@@ -291,7 +292,7 @@ async def test_a53_a_failure_wakes_nobody_even_with_wake_on_and_waits_for_the_ne
     room.start()
     await room.store.write(lambda tx: tx.emit(kinds.BOUNCED, "<a@x>", at=1, inbox_id=INBOX, thread_id="t-1"))
     waiting = ""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not waiting:
             await asyncio.sleep(0)
             waiting = "".join(row.waiting for row in await room.sessions.list(SYSTEM))

@@ -8,6 +8,7 @@ from email.policy import SMTP
 import pytest
 
 from houses import Living, living
+from pace import PATIENCE_S
 from postroom import config
 from postroom.model import event as kinds
 from postroom.model.principal import SYSTEM
@@ -35,7 +36,7 @@ async def arrives(house: Living, message_id: str, *, answers: str = "", text: st
 
 async def sessions(house: Living, count: int, pending: int = 0) -> list[SessionRow]:
     """The sessions, once there are so many with so much pending in all."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             rows = list(await house.house.sessions.list(SYSTEM))
             if len(rows) == count and sum(row.pending for row in rows) >= pending:
@@ -111,7 +112,7 @@ def settings() -> config.Config:
 
 
 async def until(holds) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not holds():
             await asyncio.sleep(0.01)
 

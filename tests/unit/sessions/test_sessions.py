@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from pace import PATIENCE_S
 from postroom import config
 from postroom.errors import Forbidden, NotFound, StorageFailure
 from postroom.model import event as kinds
@@ -107,7 +108,7 @@ class House:
         return event.seq
 
     async def until(self, holds: Callable[[], object]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not holds():
                 await asyncio.sleep(0)
 
@@ -143,7 +144,7 @@ async def make(store):
 
 async def settled(house: House, seq: int) -> None:
     """Until the router has passed `seq`."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while await house.store.events.cursor("sessions.routing") < seq:
             await asyncio.sleep(0)
 
@@ -193,7 +194,7 @@ async def test_a_fresh_session_is_seeded_with_what_was_said_before(make):
 async def test_with_wake_off_mail_waits_until_a_person_wakes_the_session(make):
     house = make(replace(SETTINGS, agents={"scout": config.Agent(host="command")}))
     await settled(house, await house.arrives("<a@b.example>", "t-1"))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while (row := await house.row()) is None or not row.waiting:
             await asyncio.sleep(0)
     assert (row.waiting, row.pending, house.host.delivered) == ("wake is off", 1, [])
@@ -282,7 +283,7 @@ async def test_wakes_are_capped_per_inbox_and_hour(make, monkeypatch: pytest.Mon
     for number in range(3):
         await settled(house, await house.arrives(f"<{number}@b.example>", f"t-{number}"))
     await house.until(lambda: len(house.host.delivered) == 2 and not house.sessions._dispatcher._running)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while "2 wakes in the last hour" not in {row.waiting for row in await house.sessions.list(SYSTEM)}:
             await asyncio.sleep(0)
     house.clock.advance(3601)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pace import PATIENCE_S
 from postroom.errors import Conflict, InUse, StorageFailure
 from postroom.store.engine import Store
 
@@ -36,7 +37,7 @@ async def together(store: Store, *functions: Any) -> list[Any]:
 
     def hold(_tx: Any) -> None:
         loop.call_soon_threadsafe(held.set)
-        assert holding.wait(5)
+        assert holding.wait(PATIENCE_S)
 
     blocker = asyncio.create_task(store.write(hold))
     await held.wait()
@@ -132,7 +133,7 @@ async def test_nothing_is_visible_or_heard_of_before_the_commit(on_disk: Store, 
         tx.insert(notes.ADD, name="a")
         tx.emit("stored", "a", at=1)
         loop.call_soon_threadsafe(inserted.set)
-        assert go_on.wait(5)
+        assert go_on.wait(PATIENCE_S)
 
     task = asyncio.create_task(on_disk.write(stores))
     await inserted.wait()
@@ -195,7 +196,7 @@ async def test_one_function_reads_one_moment(on_disk: Store, notes: Any) -> None
     def looks_twice(reader: Any) -> tuple[int, int]:
         first = len(reader.all(notes.NAMES))
         started.set()
-        assert written.wait(5)
+        assert written.wait(PATIENCE_S)
         return first, len(reader.all(notes.NAMES))
 
     task = asyncio.create_task(on_disk.read(looks_twice))

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from pace import PATIENCE_S
 from postroom.model.principal import DEFAULT_POD
 from postroom.store import events as events_module
 from postroom.store.engine import Store
@@ -71,8 +72,8 @@ async def test_what_has_left_memory_is_read_from_the_table(store: Store, monkeyp
 
 
 async def test_waiting_ends_with_the_commit_or_with_the_time(store: Store) -> None:
-    waiters = [asyncio.create_task(store.events.wait(0, 5)) for _ in range(1000)]
-    patient = asyncio.create_task(store.events.wait(1, 5))
+    waiters = [asyncio.create_task(store.events.wait(0, PATIENCE_S)) for _ in range(1000)]
+    patient = asyncio.create_task(store.events.wait(1, PATIENCE_S))
     await asyncio.sleep(0)
     assert await store.events.wait(0, 0) is False
 

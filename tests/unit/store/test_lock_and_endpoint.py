@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pace import PATIENCE_S
 from postroom.errors import InUse
 from postroom.store.endpoint import read_endpoint, remove_endpoint, write_endpoint
 from postroom.store.lock import FolderLock
@@ -16,7 +17,7 @@ from postroom.store.lock import FolderLock
 def test_a_second_process_is_told_who_has_the_folder(tmp_path: Path) -> None:
     lock = FolderLock(tmp_path)
     program = f"from pathlib import Path; from postroom.store.lock import FolderLock; FolderLock(Path({str(tmp_path)!r}))"
-    child = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=20)
+    child = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S)
     lock.release()
 
     assert child.returncode == 1
@@ -56,4 +57,4 @@ def test_a_damaged_endpoint_is_none(tmp_path: Path) -> None:
 def test_plumbing_reads_the_endpoint_with_the_standard_library_only() -> None:
     program = "import sys, postroom.store.endpoint; sys.exit('sqlalchemy' in sys.modules)"
 
-    assert subprocess.run([sys.executable, "-c", program], timeout=20).returncode == 0
+    assert subprocess.run([sys.executable, "-c", program], timeout=PATIENCE_S).returncode == 0

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from engines import run, server, url_of
+from pace import PATIENCE_S
 from postroom.errors import StorageFailure
 from postroom.store.engine import Store
 
@@ -22,14 +23,14 @@ async def test_followers_of_any_node_see_every_event_once_and_in_order(shared: t
             batch = await node.events.after(seqs[-1] if seqs else 0, limit=7)
             seqs += [event.seq for event in batch]
             if not batch:
-                assert await node.events.wait(seqs[-1] if seqs else 0, timeout_s=5)
+                assert await node.events.wait(seqs[-1] if seqs else 0, timeout_s=PATIENCE_S)
         return seqs
 
     async def write(node: Store, name: str) -> None:
         for number in range(wanted // 2):
             await node.write(lambda tx, number=number: tx.emit("noted", f"{name}{number}", at=1))
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         seen = await asyncio.gather(*map(follow, shared), write(shared[0], "a"), write(shared[1], "b"))
 
     assert seen[0] == seen[1]
@@ -42,7 +43,7 @@ async def test_followers_of_any_node_see_every_event_once_and_in_order(shared: t
 async def test_a_node_hears_of_another_nodes_commit_without_an_event(shared: tuple[Store, Store], notes: Any) -> None:
     heard = asyncio.Event()
     await shared[1].write(lambda tx: tx.emit("settled", "x", at=1))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while shared[0].events.last_seq() == 0:
             await shared[0].events.wait(0)
     shared[0].on_others(heard.set)
@@ -50,7 +51,7 @@ async def test_a_node_hears_of_another_nodes_commit_without_an_event(shared: tup
     assert not heard.is_set()
 
     await shared[1].write(lambda tx: tx.insert(notes.ADD, name="other"))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         await heard.wait()
     assert notes.names(shared[0]) == ["own", "other"]
 
@@ -79,7 +80,7 @@ async def test_a_lost_connection_is_a_storage_failure_and_writing_goes_on_after_
         assert notes.names(store) == ["kept"]  # a reader looks again by itself
         with pytest.raises(StorageFailure, match="whether this was stored is not known"):
             await store.write(lambda tx: tx.insert(notes.ADD, name="lost"))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await store.until_accepting()
         event = await store.write(lambda tx: tx.emit("after", "x", at=1))
         assert (notes.names(store), store.events.last_seq()) == (["kept"], event.seq)

@@ -9,6 +9,7 @@ import pytest
 
 from certificates import certificate
 from httppeer import Peer, Request, Response, peer
+from pace import PATIENCE_S
 from postroom.errors import Invalid, Refused
 from postroom.model.mail import AttachmentData
 from postroom.wires.fetch import Fetcher
@@ -50,7 +51,7 @@ async def raw_peer(answer: bytes) -> AsyncIterator[tuple[int, list[bytes]]]:
         yield server.sockets[0].getsockname()[1], heard
     finally:
         server.close()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(*serving, return_exceptions=True)
 
 
@@ -258,7 +259,7 @@ async def test_only_so_many_go_on_at_once() -> None:
 
     async with peer(slow) as one:
         wire = fetcher(one)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(*(wire.fetch(linked(f"{one.url}/{number}"), most_bytes=MOST) for number in range(12)))
         await wire.close()
     assert most == 4

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from certificates import certificate
+from pace import PATIENCE_S
 from postroom.errors import TransportFailure
 from postroom.wires.post import Poster
 
@@ -50,7 +51,7 @@ async def peer(answer: bytes = OK, tls: ssl.SSLContext | None = None) -> AsyncIt
         yield one
     finally:
         server.close()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(*one.serving, return_exceptions=True)
 
 

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from pace import PATIENCE_S
 from postroom import config
 from postroom.errors import Invalid, TransportFailure
 from postroom.testing import DROP, SmtpSink
@@ -195,7 +196,7 @@ async def scripted(*steps: Step) -> AsyncIterator[Relay]:
         yield Relay(config.Relay(host="127.0.0.1", port=port, tls="off"), "postroom.example", patience=SHORT)
     finally:
         server.close()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await ended.wait()
 
 
