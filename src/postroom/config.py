@@ -106,7 +106,8 @@ class Sessions:
 class Agent:
     """One agent's settings; the agent itself is made by `postroom agent add`.
 
-    `host`: "" (pull), "dsh", "acp" or "command"; `wake` unset means `inbound.wake_idle_agent`.
+    `host`: "" (pull), "dsh", "acp" or "command"; `wake` unset means `inbound.wake_idle_agent`. What a host starts
+    gets few names of our environment, and those in `environment`; a turn longer than `turn_s` is given up.
     """
 
     host: str = ""
@@ -115,6 +116,8 @@ class Agent:
     inbox: str = ""
     command: tuple[str, ...] = ()
     cwd: str = ""
+    environment: tuple[str, ...] = ()
+    turn_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,6 +354,11 @@ def _check(config: Config) -> None:
         section, _, key = name.partition(".")
         if not getattr(getattr(config, section), key):
             raise Invalid(f"{name} must be more than 0")
+    for name, agent in config.agents.items():
+        if agent.turn_s == 0:
+            raise Invalid(f"agents.{name}.turn_s must be more than 0")
+        if agent.host == "acp" and not agent.command:
+            raise Invalid(f"agents.{name}.command is required: what to start", fix='for example ["opencode", "acp"]')
     if config.store.url and not config.store.url.startswith(("postgresql://", "postgres://")):
         raise Invalid("store.url must be empty or start with postgresql://")
     if config.inbound.dns not in ("off", "system") and not _NAME_SERVER.fullmatch(config.inbound.dns):

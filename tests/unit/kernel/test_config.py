@@ -89,6 +89,8 @@ def test_the_promised_defaults_hold():
         ("[[reader.accounts]]\nid = 'a'\nprovider = 'pop3'", "reader.accounts[0].provider must be one of gmail, outlook, imap"),
         ("[[reader.accounts]]\nprovider = 'imap'", "reader.accounts[0].id is required"),
         ("[agents.scout]\nwakes = true", "unknown config key agents.scout.wakes; did you mean wake?"),
+        ("[agents.scout]\nturn_s = 0", "agents.scout.turn_s must be more than 0"),
+        ("[agents.scout]\nhost = 'acp'", "agents.scout.command is required: what to start"),
         ("gate = 3", "gate must be a table"),
     ],
 )

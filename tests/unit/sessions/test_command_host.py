@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,16 +34,17 @@ DELIVERY = Delivery(
 )  # fmt: skip
 
 
-def host(program: str, issuer: Issuer, tmp_path: Path) -> CommandHost:
-    settings = config.Agent(host="command", command=(sys.executable, "-c", program), cwd=str(tmp_path))
-    return CommandHost({"scout": settings}, issuer, lambda: "http://127.0.0.1:4470")
+def host(program: str, issuer: Issuer, tmp_path: Path, **settings: Any) -> CommandHost:
+    agent = config.Agent(host="command", command=(sys.executable, "-c", program), cwd=str(tmp_path), **settings)
+    return CommandHost({"scout": agent}, issuer, lambda: "http://127.0.0.1:4470")
 
 
 async def test_the_child_gets_the_notices_a_token_and_little_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "made-up")
+    monkeypatch.setenv("MODEL_KEY", "its own")
     program = "import json,os,sys; json.dump([json.load(sys.stdin), dict(os.environ)], open('seen.json','w'))"
     issuer = Issuer()
-    assert await host(program, issuer, tmp_path).deliver(DELIVERY) is True
+    assert await host(program, issuer, tmp_path, environment=("MODEL_KEY", "NOT_SET")).deliver(DELIVERY) is True
 
     message, environment = json.loads((tmp_path / "seen.json").read_text(encoding="utf-8"))
     assert message["session_id"] == "agentmail-t"
@@ -55,7 +57,8 @@ async def test_the_child_gets_the_notices_a_token_and_little_else(tmp_path: Path
     ]  # fmt: skip
     assert environment["POSTROOM_TOKEN"] == "am_turn_secret"
     assert environment["POSTROOM_URL"] == "http://127.0.0.1:4470"
-    assert "AWS_SECRET_ACCESS_KEY" not in environment
+    assert environment["MODEL_KEY"] == "its own"
+    assert not {"AWS_SECRET_ACCESS_KEY", "NOT_SET"} & environment.keys()
     assert (issuer.issued, issuer.revoked) == ([("agt_1", "agentmail-t")], ["key_1"])
 
 
@@ -77,10 +80,9 @@ async def test_a_program_that_is_not_there_took_nothing(tmp_path: Path):
     assert issuer.revoked == ["key_1"]
 
 
-async def test_a_turn_over_its_time_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("postroom.limits.SESSION_TURN_S", 0.2)
+async def test_a_turn_over_its_time_is_ended(tmp_path: Path):
     issuer = Issuer()
-    command = host("import time; time.sleep(60)", issuer, tmp_path)
+    command = host("import time; time.sleep(60)", issuer, tmp_path, turn_s=0.2)
     assert await command.deliver(DELIVERY) is False
     assert await command.liveness("agentmail-t") is Liveness.UNKNOWN
     assert issuer.revoked == ["key_1"]

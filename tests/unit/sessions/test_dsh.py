@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from pace import PATIENCE_S
 from postroom import config
 from postroom.model.session import Delivery, Liveness, Notice
 from postroom.sessions.hosts.dsh import DshHost
@@ -108,7 +107,7 @@ async def make(tmp_path) -> AsyncIterator[Callable[..., Desk]]:
 
 
 async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(20):
         while not holds():
             await asyncio.sleep(0.01)
 

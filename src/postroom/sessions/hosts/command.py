@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 
@@ -19,8 +18,8 @@ import structlog
 from postroom import config, limits
 from postroom.model.ports import TokenIssuer
 from postroom.model.session import Delivery, Liveness
+from postroom.sessions.hosts import child as children
 
-PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SYSTEMROOT")
 OUTPUT_BYTES = 64 * limits.KIB
 log = structlog.get_logger("postroom.sessions.command")
 
@@ -56,7 +55,7 @@ class CommandHost:
         """Nothing is kept open between deliveries."""
 
     async def _run(self, settings: config.Agent, delivery: Delivery, token: str) -> bool:
-        environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        environment = children.environment(settings.environment)
         environment |= {"POSTROOM_URL": self._url(), "POSTROOM_TOKEN": token, "POSTROOM_SESSION": delivery.session_id}
         try:
             child = await asyncio.create_subprocess_exec(
@@ -72,14 +71,14 @@ class CommandHost:
             log.warning("command_not_started", agent=delivery.agent, reason=problem.strerror)
             return False
         try:
-            async with asyncio.timeout(limits.SESSION_TURN_S):
+            async with asyncio.timeout(children.turn_s(settings)):
                 output = await _talk(child, _message(delivery))
                 status = await child.wait()
         except TimeoutError:
             log.warning("command_timed_out", agent=delivery.agent, session_id=delivery.session_id)
             return False
         finally:
-            await _end(child)
+            await children.end(child)
         log.info("command_ended", agent=delivery.agent, session_id=delivery.session_id, status=status, output_bytes=len(output))
         return status == 0
 
@@ -116,18 +115,3 @@ async def _talk(child: asyncio.subprocess.Process, message: bytes) -> bytes:
 
     _, output = await asyncio.gather(write(), drain())
     return output
-
-
-async def _end(child: asyncio.subprocess.Process) -> None:
-    """Stop a child that is still running, and what it started."""
-    if child.returncode is not None:
-        return
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, 15)
-    try:
-        async with asyncio.timeout(1):
-            await child.wait()
-    except TimeoutError:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, 9)
-        await child.wait()
