@@ -27,7 +27,7 @@ _KEEPS_SPACES: Final = frozenset(("pre", "xmp", "listing", "plaintext"))
 _STYLED_TAGS: Final = _KEEPS_SPACES | {"a", "font", "body"}
 _STYLING_ATTRIBUTES: Final = frozenset(("hidden", "aria-hidden", "bgcolor", "background"))
 _FLAGS: Final = ("hidden", "href")  # attributes that matter by being there
-_JUDGED: Final = ("class", "id", "style", "bgcolor", "background", "color", "text", "aria-hidden")
+_JUDGED: Final = frozenset(("class", "id", "style", "bgcolor", "background", "color", "text", "aria-hidden"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,8 @@ class Judge:
         self._rules = rules
         self._matcher = Matcher(rules)
         asked = self._matcher.asked
-        self._values = tuple(dict.fromkeys((*_JUDGED, *(name for name, by_value in asked.items() if by_value))))
-        self._flags = tuple(dict.fromkeys((*_FLAGS, *asked)))
+        self._by_value = _JUDGED.union(name for name, by_value in asked.items() if by_value)
+        self._matters = self._by_value.union(_FLAGS, asked)
         self._variables = {name: value for rule in rules for name, value, _ in rule.declarations if name.startswith("--")}
         self._inline: dict[str, Declarations] = {}
         self._changes: dict[tuple[str, Declarations, tuple[Match, ...]], _Change] = {}
@@ -97,7 +97,8 @@ class Judge:
         # Objects named by their id live as long as this one.
         key: tuple[object, ...] = (id(around), tag)
         if attributes:
-            key += (*map(attributes.get, self._values), *[name in attributes for name in self._flags])
+            by_value, matters = self._by_value, self._matters
+            key += (*[(name, value) if name in by_value else name for name, value in attributes.items() if name in matters],)
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = self._judged(around, tag, attributes)

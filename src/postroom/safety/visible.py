@@ -47,7 +47,6 @@ _OPENING: Final = (
 _CLOSING: Final = dict.fromkeys((*_LINES, *_BLOCKS), _BREAK) | {"blockquote": _QUOTE_OUT + _BREAK}
 _QUOTE_DEPTH: Final = 10
 _LINK_CHARS: Final = 200
-_NEWLINES: Final = re.compile(r"\n{3,}")
 _MARKERS: Final = re.compile(r"\0[()]")
 _UNSEEN: Final = (
     "\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\ufeff\xad"
@@ -225,7 +224,9 @@ def _tidy(text: str) -> str:
     """Blanks and blank lines in measure; what stood in a quote behind `> `."""
     quotes = _QUOTE_IN in text
     text = " ".join(text.split()).replace(f" {_BREAK}", _BREAK).replace(f"{_BREAK} ", _BREAK).replace(_BREAK, "\n")
-    text = _NEWLINES.sub("\n\n", _quoted(text) if quotes else text)
+    text = _quoted(text) if quotes else text
+    while "\n\n\n" in text:
+        text = text.replace("\n\n\n", "\n\n")
     return _cleaned(text)
 
 
