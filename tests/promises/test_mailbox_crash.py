@@ -31,7 +31,7 @@ def ask(connection, method, path, body=None):
 
 def work(at):
     name, count, cursor = f"w{number}-{at}", 0, 0
-    connection = http.client.HTTPConnection(host, port, timeout=PATIENCE_S)
+    connection = http.client.HTTPConnection(host, port, timeout=240)
     while not ending.is_set():
         key = f"{name}-{count}"
         try:
@@ -49,7 +49,7 @@ def work(at):
                 cursor = page["cursor"]
         except (OSError, http.client.HTTPException, ValueError):
             connection.close()
-            connection = http.client.HTTPConnection(host, port, timeout=PATIENCE_S)
+            connection = http.client.HTTPConnection(host, port, timeout=240)
             ending.wait(0.02)
 
 threads = [threading.Thread(target=work, args=(at,)) for at in range(connections)]

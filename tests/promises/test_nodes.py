@@ -71,7 +71,8 @@ def test_what_is_approved_on_either_node_leaves_once_also_after_the_working_node
         assert node.call("POST", f"/v0/inboxes/{SCOUT}/messages/send", body, token=token)[0] == 403
     for held, node in zip(first.held(), (second, first), strict=True):
         node.ok("POST", f"/api/outgoing/{held['outgoing_id']}/approve", {"digest": held["digest"]})
-    eventually(lambda: len(sink.received) == 2)
+    eventually(lambda: [row["state"] for row in second.ok("GET", "/api/outgoing")["outgoing"]] == ["sent"] * 2)
+    assert len(sink.received) == 2
     first.stop(signal.SIGKILL)
     post(second, "after the first died")
     eventually(lambda: "after the first died" in subjects(second))

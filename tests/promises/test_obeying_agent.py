@@ -168,12 +168,12 @@ def call(method, path, body=None):
     request.add_header("Accept", "application/json, text/event-stream")
     request.add_header("MCP-Protocol-Version", "2025-11-25")
     try:
-        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+        with urllib.request.urlopen(request, timeout=240) as answer:
             return answer.status, json.loads(answer.read() or b"null")
     except urllib.error.HTTPError as problem:
         return problem.code, json.loads(problem.read() or b"null")
 def submit(sender, recipients, text):
-    with smtplib.SMTP(*SMTP, timeout=PATIENCE_S) as client:
+    with smtplib.SMTP(*SMTP, timeout=240) as client:
         client.login(INBOX, TOKEN)
         try:
             client.sendmail(sender, recipients, f"From: {{sender}}\r\nTo: {{recipients[0]}}\r\nSubject: s\r\n\r\n{{text}}\r\n")
