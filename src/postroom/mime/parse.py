@@ -107,14 +107,28 @@ def parse(raw: bytes) -> Parsed:
     )
 
 
-def scan_from(raw: bytes) -> tuple[str, ...]:
-    """The addresses a mail shows as its author's, from its header alone: fit for the moment before a 250.
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What can be said of a mail from its header alone: fit for the moment before a 250."""
+
+    authors: tuple[str, ...]
+    message_id: str | None
+
+
+def scan_head(raw: bytes) -> Head:
+    """The addresses a mail shows as its author's, and its id.
 
     Read as `parse` reads them, then as a person would: without From the Sender, and encoded words decoded.
     """
     fields = Fields(read_root(raw if b"\n" in raw else raw.replace(b"\r", b"\n")), Defects())
     shown = fields.addresses("from") or fields.addresses("sender") or parse_list(fields.text("from") or "")
-    return tuple(dict.fromkeys(address.canonical for address in shown))
+    authors = tuple(dict.fromkeys(address.canonical for address in shown))
+    return Head(authors, next(iter(fields.ids("message-id")), None))
+
+
+def scan_from(raw: bytes) -> tuple[str, ...]:
+    """The authors `scan_head` finds."""
+    return scan_head(raw).authors
 
 
 def _line_ends(raw: bytes, defects: Defects) -> bytes:

@@ -84,6 +84,7 @@ def _deliver_to(tx: Tx, store: Store, place: Place, mail: Queued, content: Conte
             mail_from=mail.mail_from,
             labels=labels,
             serial=str(mail.key),
+            arrival=mail.key,
         ),
     )
     if content.authentication is not None and content.authentication.passed:

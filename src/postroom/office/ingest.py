@@ -4,7 +4,8 @@ An attempt is counted in the store before the mail is read, so a mail that takes
 is known by its count at the next start. Fresh mail goes in batches, in order of arrival, one batch
 being read while the one before is written. A large mail goes alone, and so does one that failed, after
 the fresh ones: each is waited for a moment, so that what answers it finds it, then the others go on
-beside it. One such mail at a time, so a hostile one delays large ones by its one attempt, small ones not.
+beside it. One such mail at a time, so a hostile one delays large ones by its one attempt, small ones not;
+only what names it waits (`precedence`): it goes back into the queue, unattempted, until the other is delivered.
 After the third failure it is delivered as `unparseable`: its raw bytes, and the few headers that can
 be said of it. Nothing that was accepted is dropped. Mail still coming in goes first: while the door
 is busy, batches are small and this loop rests as long as it worked.
@@ -27,6 +28,7 @@ from postroom.office.arrival import Queued, deliver, queued
 from postroom.office.authenticate import AT_ONCE, Authenticator
 from postroom.office.content import Content, bare_content
 from postroom.office.parsing import ContentReader
+from postroom.office.precedence import PARKED, Ahead, still_queued
 from postroom.office.rows import key_list
 from postroom.store.engine import Store
 from postroom.store.statement import Statement, sql
@@ -36,7 +38,6 @@ BATCH: Final = 32  # mails per transaction
 BUSY_BATCH: Final = 8  # while mail comes in: bounds how long its commit waits behind ours
 IDLE_S: Final = 30.0
 PATIENCE_S: Final = 1.0  # how long the others wait for a large mail, or one that failed
-PARKED: Final = 10  # attempts after which a mail waits for a person: not even its bare form could be written
 _RETRY_S: Final = 1.0
 _LOST: Final = ("not_found", "corrupt")  # codes of bytes that will not come back by waiting
 
@@ -55,10 +56,12 @@ _QUEUED = (
     .order_by(t.intake.c.attempts, t.intake.c.id)
     .limit(bindparam("most"))
 )
-_FRESH = sql(_QUEUED.where(t.intake.c.attempts == 0))
-_FRESH_SMALL = sql(_QUEUED.where(t.intake.c.attempts == 0, t.intake.c.size <= PARSE_WORKER_BYTES))
-_NEXT = sql(_QUEUED.where(t.intake.c.attempts < PARKED))
+_READY = _QUEUED.where(t.intake.c.id.not_in(key_list("waiting")))
+_FRESH = sql(_READY.where(t.intake.c.attempts == 0))
+_FRESH_SMALL = sql(_READY.where(t.intake.c.attempts == 0, t.intake.c.size <= PARSE_WORKER_BYTES))
+_NEXT = sql(_READY.where(t.intake.c.attempts < PARKED))
 _COUNT = sql(update(t.intake).where(t.intake.c.id.in_(key_list("keys"))).values(attempts=t.intake.c.attempts + 1))
+_UNCOUNT = sql(update(t.intake).where(t.intake.c.id.in_(key_list("keys"))).values(attempts=t.intake.c.attempts - 1))
 
 log = structlog.get_logger("postroom.office")
 
@@ -85,6 +88,7 @@ class Ingest:
         self._authenticator = authenticator if authenticator is not None and authenticator.works else None
         self._wake = asyncio.Event()
         self._beside: asyncio.Task[None] | None = None
+        self._waiting: dict[int, int] = {}  # a mail that waits, and for which
 
     def wake(self) -> None:
         """There may be mail in the queue."""
@@ -176,17 +180,23 @@ class Ingest:
         return await self._take(_FRESH if self._is_free() else _FRESH_SMALL, BUSY_BATCH if self._busy() else BATCH)
 
     async def _take(self, which: Statement, most: int) -> list[Queued]:
-        if self._store.read_now(lambda reader: reader.one(which, most=1)) is None:
+        waiting = self._still_waiting()
+        if self._store.read_now(lambda reader: reader.one(which, most=1, waiting=waiting)) is None:
             return []
-        return await self._store.write(lambda tx: _take(tx, tx.all(which, most=most)))
+        return await self._store.write(lambda tx: _take(tx, tx.all(which, most=most, waiting=waiting)))
 
     async def step(self) -> int:
         """Take the next batch through, fresh mails together or one that failed; answers how many mails it held."""
-        if self._store.read_now(lambda reader: reader.one(_NEXT, most=1)) is None:
-            return 0
-        mails = await self._store.write(lambda tx: _take(tx, tx.all(_FRESH, most=BATCH) or tx.all(_NEXT, most=1)))
+        mails = await self._take(_FRESH, BATCH) or await self._take(_NEXT, 1)
         await self._deliver(await self._read_all(mails))
         return len(mails)
+
+    def _still_waiting(self) -> list[int]:
+        """The mails that wait for one still in the queue; the others are ready again."""
+        if self._waiting:
+            queued = self._store.read_now(lambda reader: still_queued(reader, self._waiting.values()))
+            self._waiting = {key: first for key, first in self._waiting.items() if first in queued}
+        return list(self._waiting)
 
     async def _read_all(self, mails: Sequence[Queued]) -> list[tuple[Queued, Content]]:
         if self._authenticator is None:
@@ -239,7 +249,7 @@ class Ingest:
         if not read:
             return
         try:
-            await self._store.write(lambda tx: _deliver_all(tx, self._store, read))
+            self._waiting |= await self._store.write(lambda tx: _deliver_all(tx, self._store, read))
         except StorageFailure:
             raise
         except Exception as problem:
@@ -273,6 +283,15 @@ def _counted(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*row[:6], row[6] + 1, *row[7:])
 
 
-def _deliver_all(tx: Tx, store: Store, read: Sequence[tuple[Queued, Content]]) -> None:
+def _deliver_all(tx: Tx, store: Store, read: Sequence[tuple[Queued, Content]]) -> dict[int, int]:
+    """Write each mail to its inboxes, but for those that wait: they are as if nobody had tried. Answers who waits for whom."""
+    ahead = Ahead(tx, [mail for mail, _ in read])
+    waiting: dict[int, int] = {}
     for mail, content in read:
-        deliver(tx, store, mail, content)
+        first = ahead.of(mail, content)
+        if first is None:
+            deliver(tx, store, mail, content)
+        else:
+            waiting[mail.key] = first
+    tx.run(_UNCOUNT, keys=list(waiting))
+    return waiting

@@ -18,7 +18,7 @@ from postroom.config import Config
 from postroom.errors import Invalid, Refused, TooLarge
 from postroom.limits import MAIL_BYTES
 from postroom.mime.addresses import Address
-from postroom.mime.parse import scan_from
+from postroom.mime.parse import Head, scan_head
 from postroom.model.principal import DEFAULT_POD
 from postroom.office import tables as t
 from postroom.office.desk import insert_into
@@ -28,7 +28,7 @@ from postroom.store.engine import Store
 from postroom.store.statement import sql
 from postroom.store.transaction import Reader, Tx
 
-_COLUMNS = ("pod", "blob", "mail_from", "rcpt_to", "peer", "origin", "size", "attempts", "received_at")
+_COLUMNS = ("pod", "blob", "mail_from", "rcpt_to", "peer", "origin", "size", "attempts", "received_at", "rfc_id")
 _INSERT = insert_into(t.intake, _COLUMNS)
 _TAKES_MAIL = sql(select(t.inbox.c.id).where(and_(t.inbox.c.address == bindparam("address"), t.inbox.c.status == "active")))
 
@@ -75,37 +75,39 @@ class Intake:
 
     async def accept(self, envelope: Envelope, raw: bytes) -> IntakeResult:
         """Store a mail for its recipients. Raises `Refused`, `Invalid`, `TooLarge`, `StorageFailure`; else it is on disk."""
-        self.check(envelope, raw)
+        head = self._checked(envelope, raw)
         self._accepting += 1
         try:
-            return IntakeResult(ids=(await self._queue(envelope, raw),))
+            return IntakeResult(ids=(await self._queue(envelope, raw, head.message_id),))
         finally:
             self._accepting -= 1
 
-    async def _queue(self, envelope: Envelope, raw: bytes) -> int:
+    async def _queue(self, envelope: Envelope, raw: bytes, rfc_id: str | None) -> int:
         sha = await self._store.blobs.put(raw)
         now = self._store.clock.now_us()
 
         def store_mail(tx: Tx) -> int:
             self._store.blobs.link(tx, sha, raw)
             tx.after_commit(self._wake)
-            return queue_mail(tx, sha=sha, size=len(raw), envelope=envelope, at=now)
+            return queue_mail(tx, sha=sha, size=len(raw), envelope=envelope, rfc_id=rfc_id, at=now)
 
         return await self._store.write(store_mail)
 
-    def check(self, envelope: Envelope, raw: bytes) -> None:
-        """Raises for a mail that may not come in."""
+    def _checked(self, envelope: Envelope, raw: bytes) -> Head:
+        """What its header says. Raises for a mail that may not come in."""
         if not envelope.rcpt_to:
             raise Invalid("a mail needs at least one recipient")
         if len(raw) > MAIL_BYTES:
             raise TooLarge(f"a mail has at most {MAIL_BYTES} bytes")
+        head = scan_head(raw)
         if envelope.authenticated is not None or envelope.origin == "local":
-            return
+            return head
         if _domain(envelope.mail_from) in self._domains:
             raise _borrowed("the sender of the envelope (MAIL FROM)", _domain(envelope.mail_from))
-        for address in scan_from(raw):
+        for address in head.authors:
             if _domain(address) in self._domains:
                 raise _borrowed("the From header", _domain(address))
+        return head
 
 
 def takes_mail(reader: Reader, address: str) -> bool:
@@ -113,8 +115,8 @@ def takes_mail(reader: Reader, address: str) -> bool:
     return reader.one(_TAKES_MAIL, address=address.lower()) is not None
 
 
-def queue_mail(tx: Tx, *, sha: str, size: int, envelope: Envelope, at: int) -> int:
-    """Put a mail whose bytes are stored into the queue; answers its id."""
+def queue_mail(tx: Tx, *, sha: str, size: int, envelope: Envelope, rfc_id: str | None, at: int) -> int:
+    """Put a mail whose bytes are stored into the queue; answers its id. `rfc_id` is its Message-ID."""
     return tx.insert(
         _INSERT,
         pod=DEFAULT_POD,
@@ -126,6 +128,7 @@ def queue_mail(tx: Tx, *, sha: str, size: int, envelope: Envelope, at: int) -> i
         size=size,
         attempts=0,
         received_at=at,
+        rfc_id=rfc_id,
     )
 
 

@@ -1,9 +1,10 @@
 """A mail finds its place in an inbox: its public id, its thread, its labels, its index entry.
 
-The thread is chosen here, once: that of the first known id among In-Reply-To and References (from
-the end). It never changes afterwards and threads never merge; subjects are not looked at. A
-Message-ID that is missing, cannot stand in a URL, or is already somebody else's gets a stand-in made
-from the mail's hash; every id a message goes by is an alias that finds it.
+The thread is chosen here, once: that of the first id among In-Reply-To and References (from the end)
+whose mail came before this one, however long either took to read (`precedence`). It never changes
+afterwards and threads never merge; subjects are not looked at. A Message-ID that is missing, cannot
+stand in a URL, or is already somebody else's gets a stand-in made from the mail's hash; every id a
+message goes by is an alias that finds it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import and_, bindparam, select, update
+from sqlalchemy import and_, bindparam, or_, select, update
 
 from postroom.ids import new_uuid
 from postroom.model.mail import Finding
@@ -30,6 +31,7 @@ from postroom.store.transaction import Reader, Tx
 _URL_SAFE_ID: Final = re.compile(r"<[A-Za-z0-9!$&'*+=^_`{|}~.:-]+@[A-Za-z0-9!$&'*+=^_`{|}~.:-]+>")
 _PARTICIPANTS: Final = 500
 _INDEXED_CHARS: Final = 1_000_000
+_LATEST: Final = (1 << 63) - 1
 
 _SAME_ID = sql(
     select(t.message.c.blob, t.message.c.received)
@@ -39,7 +41,13 @@ _SAME_ID = sql(
 _THREADS_OF_IDS = sql(
     select(t.message_alias.c.rfc_id, t.message.c.thread)
     .join(t.message, t.message.c.id == t.message_alias.c.message)
-    .where(and_(t.message_alias.c.inbox == bindparam("inbox"), t.message_alias.c.rfc_id.in_(in_list("ids"))))
+    .where(
+        and_(
+            t.message_alias.c.inbox == bindparam("inbox"),
+            t.message_alias.c.rfc_id.in_(in_list("ids")),
+            or_(t.message.c.arrival.is_(None), t.message.c.arrival < bindparam("arrival")),
+        )
+    )
     .order_by(t.message.c.id.desc())
 )
 _THREAD_STATE = (
@@ -87,7 +95,7 @@ _ALIAS = insert_or_ignore(t.message_alias, ("inbox", "rfc_id", "message"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Letter:
-    """One mail to put into one inbox. `serial` tells apart two copies of the same bytes."""
+    """One mail to put into one inbox. `serial` tells apart two copies of the same bytes; `arrival` is its number in the queue."""
 
     place: Place
     content: Content
@@ -99,6 +107,7 @@ class Letter:
     bcc: tuple[str, ...] = ()
     thread_id: str | None = None
     outgoing_id: str | None = None
+    arrival: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,9 +186,9 @@ def _find_thread(tx: Tx, inbox: int, letter: Letter) -> _Thread | None:
     candidates = letter.content.candidates
     if not candidates:
         return None
-    threads: dict[str, int] = dict(
-        tx.all(_THREADS_OF_IDS, inbox=inbox, ids=candidates)
-    )  # newest first, so the oldest holder of an id wins
+    arrival = _LATEST if letter.arrival is None else letter.arrival
+    found = tx.all(_THREADS_OF_IDS, inbox=inbox, ids=candidates, arrival=arrival)
+    threads: dict[str, int] = dict(found)  # newest first, so the oldest holder of an id wins
     key = next((threads[name] for name in candidates if name in threads), None)
     row = None if key is None else tx.one(_THREAD, key=key)
     return None if row is None else _Thread(key=row[0], uuid=row[1], state=row)
@@ -278,6 +287,7 @@ def _message_row(letter: Letter, thread_key: int, public_id: str, findings: Iter
         "created_at": letter.at,
         "updated_at": letter.at,
         "authentication": authentication_json(content.authentication),
+        "arrival": letter.arrival,
     }
 
 

@@ -138,7 +138,7 @@ class OfficeSender:
         outside = [address for address in frozen.rcpt_to if address.lower() not in local]
         if known:
             envelope = Envelope(mail_from=frozen.mail_from, rcpt_to=tuple(known), origin="local")
-            queue_mail(tx, sha=content.sha, size=content.size, envelope=envelope, at=at)
+            queue_mail(tx, sha=content.sha, size=content.size, envelope=envelope, rfc_id=content.message_id, at=at)
             tx.after_commit(self._wake_intake)
             spot = (placed.key, placed.message_id, place.key, placed.thread_key, at, placed.thread_id)
             tell(tx, place.inbox, spot, DELIVERED, "delivered", at=at, facts={"recipients": known})

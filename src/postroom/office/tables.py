@@ -107,6 +107,7 @@ message = Table(
     _number("created_at"),
     _number("updated_at"),
     _text("authentication", null=True),  # JSON: who vouched for the sender; NULL: nobody was asked
+    _number("arrival", null=True),  # its number in the queue it came by; NULL: it was sent from here
     UniqueConstraint("inbox", "public_id", name="uq_message_public_id"),
     UniqueConstraint("outgoing_id", name="uq_message_outgoing_id"),
     Index("ix_message_inbox", "inbox", "timestamp", "id"),
@@ -222,6 +223,7 @@ intake = Table(
     _number("size"),
     _number("attempts"),
     _number("received_at"),
+    _text("rfc_id", null=True),  # its Message-ID: mail that names it waits for it
     Index("ix_intake_queue", "attempts", "id"),
     sqlite_autoincrement=True,  # a number is never given twice: two copies of the same mail are told apart by it, and peers are told it
 )

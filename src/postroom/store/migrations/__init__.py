@@ -13,7 +13,7 @@ from typing import Final
 from postroom.errors import StorageFailure
 from postroom.store.dialect import Connection, Dialect
 
-HEAD: Final = "0007"
+HEAD: Final = "0008"
 
 
 def migrate(dialect: Dialect, connection: Connection) -> None:

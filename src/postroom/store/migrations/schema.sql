@@ -282,7 +282,7 @@ CREATE TABLE intake (
     size BIGINT NOT NULL, 
     attempts BIGINT NOT NULL, 
     received_at BIGINT NOT NULL
-);
+, rfc_id TEXT);
 
 CREATE INDEX ix_intake_queue ON intake (attempts, id);
 
@@ -404,7 +404,7 @@ CREATE TABLE message (
     size BIGINT NOT NULL, 
     mail_from TEXT NOT NULL, 
     created_at BIGINT NOT NULL, 
-    updated_at BIGINT NOT NULL, authentication TEXT, 
+    updated_at BIGINT NOT NULL, authentication TEXT, arrival BIGINT, 
     CONSTRAINT uq_message_outgoing_id UNIQUE (outgoing_id), 
     CONSTRAINT uq_message_public_id UNIQUE (inbox, public_id)
 );
