@@ -109,7 +109,7 @@ async def test_every_question_is_asked_and_nothing_leaves(tmp_path: Path) -> Non
         assert not {"sent", "200"} & set(agent.answers)
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)  # with --long every mail in every variant, and each makes the agent try all doors
 async def test_no_mail_of_the_injection_set_makes_one_leave(tmp_path: Path, cases: Path, long: bool) -> None:
     rows = [json.loads(line) for line in (cases / "injection-mails.jsonl").read_text(encoding="utf-8").splitlines()]
     texts = [row["body"] for row in rows if row["kind"] == "injection"]
