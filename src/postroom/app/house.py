@@ -285,7 +285,7 @@ async def agent_ids(access: Access) -> dict[str, str]:
 
 
 def session_hosts(folder: Path, config: Config, access: Access, address: Address) -> dict[str, SessionHost]:
-    """What can run sessions here: a command always, DSH where it is installed and some agent asks for it."""
+    """What can run sessions here: a command always, DSH and ACP where they are installed and some agent asks for them."""
     hosts: dict[str, SessionHost] = {"command": CommandHost(config.agents, access, lambda: address.http)}
     if any(agent.host == "dsh" for agent in config.agents.values()):
         from postroom.sessions.hosts import dsh
@@ -294,6 +294,18 @@ def session_hosts(folder: Path, config: Config, access: Access, address: Address
             hosts["dsh"] = dsh.DshHost(
                 command, config.agents, access, lambda: address.http, folder=folder / "dsh", sessions=config.sessions
             )
+    if any(agent.host == "acp" for agent in config.agents.values()):
+        from postroom.sessions.hosts import acp
+        from postroom.tools.mailbox_schemas import MAILBOX_TOOLS
+        from postroom.tools.reader import EMAIL_READ
+        from postroom.tools.schemas import EMAIL_TOOLS
+
+        if acp.installed():
+            reading = [tool.name for tool in (*EMAIL_TOOLS, *MAILBOX_TOOLS, EMAIL_READ) if tool.reads]
+            hosts["acp"] = acp.AcpHost(
+                config.agents, access, lambda: address.http,
+                folder=folder / "acp", sessions=config.sessions, reading=reading,
+            )  # fmt: skip
     return hosts
 
 
