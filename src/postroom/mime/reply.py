@@ -35,7 +35,7 @@ def new_text(text: str) -> str:
         return whole
     cut = _cut(lines)
     if cut is None:
-        return _without_noise(_before_glued(lines)) or whole
+        return _without_noise(_before_glued(lines) if " wrote:" in whole else lines) or whole
     if _has_answers_between(lines[cut:]):
         return whole
     kept = "\n".join(lines[:cut]).strip()
@@ -55,7 +55,7 @@ def _is_report(lines: Sequence[str]) -> bool:
     for line in _first_words(lines, 5):
         if _QUOTE.match(line) or _is_attribution(line):
             return False
-        if signals.BOUNCE.search(line[:_WINDOW_CHARS]):
+        if signals.BOUNCE.search(line[:_WINDOW_CHARS].lower()):
             return True
     return False
 
@@ -68,14 +68,21 @@ def _is_forward(lines: Sequence[str]) -> bool:
 
 def _cut(lines: Sequence[str]) -> int | None:
     """The first line of what is quoted; None when nothing is, or when a forward begins before."""
-    for index, line in enumerate(lines[:_LINES]):
-        if not line.strip():
-            continue
-        if signals.FORWARD.match(line[:200]):
+    for index in _suspects(lines):
+        if signals.FORWARD.match(lines[index][:200]):
             return None
         if _begins_quote(lines, index):
             return index
     return None
+
+
+def _suspects(lines: Sequence[str]) -> Iterator[int]:
+    """Where a quote or a forward may begin: at a mark, or with a colon in reach. Most lines need no closer look."""
+    colons = [":" in line or "：" in line for line in lines[: _LINES + _WRAPPED]]
+    for index, line in enumerate(lines[:_LINES]):
+        start = line.lstrip()[:1]
+        if start and (start in signals.MARKS or True in colons[index : index + _WRAPPED]):
+            yield index
 
 
 def _begins_quote(lines: Sequence[str], index: int) -> bool:
@@ -113,8 +120,6 @@ def _attribution_lines(lines: Sequence[str], index: int) -> int:
     """Over how many lines the attribution that begins at `index` is wrapped; 0 when none does."""
     if signals.DASHED.match(lines[index][:_WINDOW_CHARS]):
         return 1
-    if not any(":" in line or "：" in line for line in lines[index : index + _WRAPPED]):
-        return 0  # an attribution ends in a colon; most lines need no closer look
     window = ""
     for count, line in enumerate(lines[index : index + _WRAPPED], 1):
         part = line.strip()
@@ -183,8 +188,9 @@ def _below(lines: Sequence[str]) -> str:
     """The new text of a mail that quotes first and answers below."""
     kept: list[str] = []
     place = 0
+    suspects = set(_suspects(lines))
     while place < len(lines):
-        wrapped = _attribution_lines(lines, place) if place < _LINES else 0
+        wrapped = _attribution_lines(lines, place) if place in suspects else 0
         if not wrapped and not _QUOTE.match(lines[place]):
             kept.append(lines[place])
         place += wrapped or 1

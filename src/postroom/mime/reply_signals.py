@@ -93,15 +93,15 @@ GLUED: Final = re.compile(
     r"\sOn (?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\w{0,6},? |\d)[^\n]{0,200}?<[^<>\s@]{1,64}@[^<>\s]{1,190}> wrote:\s*(?:>|$)",
     re.IGNORECASE,
 )
+MARKS: Final = frozenset(">-*=_—")  # one of these begins what needs no colon: quotes, SEPARATOR, FORWARD, RULE, DASHED
 RULE: Final = re.compile(r"\s*[_*=-]{5,200}\s*$")
 SIGNATURE: Final = re.compile(r"--\s*$")
 
-BOUNCE: Final = re.compile(
+BOUNCE: Final = re.compile(  # of lower-case text: so the search is told by first letters where to look
     r"reporting-mta:|final-recipient:|\*\* (?:address not found|message (?:blocked|not delivered)|delivery incomplete) \*\*"
-    r"|delivery has failed to these recipients|(?:your )?message to .{1,200} (?:couldn['’]t|could not) be delivered"
+    r"|delivery has failed to these recipients|message to .{1,200} (?:couldn['’]t|could not) be delivered"
     r"|rejected your message to the following|undeliverable:|this is the mail (?:system|delivery)|mail delivery failed"
-    r"|undelivered mail returned|delivery status notification|message (?:wasn['’]t|was not) delivered to",
-    re.IGNORECASE,
+    r"|undelivered mail returned|delivery status notification|message (?:wasn['’]t|was not) delivered to"
 )
 DEVICE: Final = re.compile(
     r"(?:sent|get|posted|composed|envoyé|enviado|enviada|inviato|verstuurd|verzonden|gesendet|von meinem|skickat|sendt|lähetetty|wysłane|wysłano"
