@@ -25,7 +25,6 @@ CONFIG = (
     '[relay]\nhost = "127.0.0.1"\nport = 9\ntls = "off"\n'
     '[gate]\nblocked = ["forbidden@customer.example"]\n[inbound]\nwake_idle_agent = true\n'
 )
-pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,6 @@ PROGRAMS = {
 }
 REACHED = {"gemini": "✓ postroom: ", "opencode": "✓ postroom"}
 QUIET = ("MODELS_FETCH", "AUTOUPDATE", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
-pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")

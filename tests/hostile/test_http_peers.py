@@ -144,6 +144,11 @@ class Wire:
     async def until(self, mark: bytes) -> bytes:
         return await asyncio.wait_for(self._reader.readuntil(mark), PATIENCE_S)
 
+    @property
+    def ended(self) -> bool:
+        """Whether the server said something and closed."""
+        return self._reader.at_eof() or self._writer.is_closing() or bool(self._reader._buffer)
+
     def close(self) -> None:
         self._writer.close()
 
@@ -209,6 +214,7 @@ async def test_a_slow_steady_body_ends_no_request(steady: Listener, monkeypatch:
         for number, digit in enumerate(b"123456789", 1):
             await wire.say(bytes([digit]))
             while sum(taken) < number:
+                assert not wire.ended
                 await asyncio.sleep(0)
             passed += GAP_S * 0.7  # under the gap allowed, over it in sum
             for _ in range(10):

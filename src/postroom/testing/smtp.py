@@ -78,7 +78,7 @@ class SmtpSink:
         for connection in tuple(self._connections):
             connection.cut()
 
-    async def wait_for(self, count: int, timeout_s: float = 5.0) -> list[SinkMail]:
+    async def wait_for(self, count: int, timeout_s: float = 120.0) -> list[SinkMail]:
         """The mails, once there are `count` or more. Raises `TimeoutError`."""
         async with asyncio.timeout(timeout_s), self._arrived:
             await self._arrived.wait_for(lambda: len(self.mails) >= count)
@@ -183,7 +183,7 @@ class Sent:
     refused: Mapping[str, tuple[int, str]] = field(default_factory=dict)
 
 
-def send_mail(host: str, port: int, mail_from: str, rcpt_to: Sequence[str], raw: bytes, *, timeout_s: float = 30.0) -> Sent:
+def send_mail(host: str, port: int, mail_from: str, rcpt_to: Sequence[str], raw: bytes, *, timeout_s: float = 120.0) -> Sent:
     """Send `raw` by SMTP exactly as it is (CR LF is added only if it does not end in one).
 
     Raises `smtplib.SMTPSenderRefused`, `smtplib.SMTPRecipientsRefused` when no recipient was taken,

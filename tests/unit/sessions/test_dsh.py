@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pace import PATIENCE_S
 from postroom import config
 from postroom.model.session import Delivery, Liveness, Notice
 from postroom.sessions.hosts.dsh import DshHost
@@ -107,7 +108,7 @@ async def make(tmp_path) -> AsyncIterator[Callable[..., Desk]]:
 
 
 async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not holds():
             await asyncio.sleep(0.01)
 
