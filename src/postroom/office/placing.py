@@ -32,6 +32,7 @@ _URL_SAFE_ID: Final = re.compile(r"<[A-Za-z0-9!$&'*+=^_`{|}~.:-]+@[A-Za-z0-9!$&'
 _PARTICIPANTS: Final = 500
 _INDEXED_CHARS: Final = 1_000_000
 _LATEST: Final = (1 << 63) - 1
+_encode = json.JSONEncoder(ensure_ascii=False).encode  # made once: `json.dumps` makes one for each call that has options
 
 _SAME_ID = sql(
     select(t.message.c.blob, t.message.c.received)
@@ -279,7 +280,7 @@ def _message_row(letter: Letter, thread_key: int, public_id: str, findings: Iter
         "text_source": content.text_source,
         "in_reply_to": content.in_reply_to,
         "refs": to_json(content.references),
-        "headers": json.dumps(dict(content.headers), ensure_ascii=False),
+        "headers": _encode(dict(content.headers)),
         "findings": findings_json(findings),
         "blob": content.sha,
         "size": content.size,

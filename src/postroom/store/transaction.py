@@ -18,6 +18,7 @@ from postroom.store.statement import Statement, sql
 Row = tuple[Any, ...]
 
 _EVENT_COLUMNS = ("event_id", "pod", "agent", "inbox", "thread", "kind", "ref", "at", "snapshot")
+_encode = json.JSONEncoder(separators=(",", ":")).encode  # made once: `json.dumps` makes one for each call that has options
 _EMIT = sql(insert(schema.event).values({name: bindparam(name) for name in _EVENT_COLUMNS}))
 
 
@@ -105,7 +106,7 @@ class Tx(Reader):
             kind=kind,
             ref=ref,
             at=at,
-            snapshot=json.dumps(snapshot, separators=(",", ":")) if snapshot else "{}",
+            snapshot=_encode(snapshot) if snapshot else "{}",
         )
         event = Event(
             seq=seq,
