@@ -18,6 +18,11 @@ _NEVER_ZERO = (
     "reader.max_provider_response_bytes", "reader.max_raw_body_chars", "reader.max_normalized_body_chars",
     "reader.authorization_timeout_s", "reader.request_timeout_s",
 )  # fmt: skip
+# What an agent may be told of; failures it is told of anyway.
+INBOUND_EVENTS = (
+    "message.received", "message.received.spam", "message.received.blocked", "message.received.unauthenticated",
+    "message.bounced", "message.complained", "message.rejected",
+)  # fmt: skip
 _EXPIRES_H = 87600
 _LABEL = r"(?!-)[\w-]{1,63}(?<!-)"
 _DOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
@@ -39,6 +44,9 @@ def check(config: Config) -> None:
         raise Invalid("store.url must be empty or start with postgresql://")
     if config.inbound.dns not in ("off", "system") and not _NAME_SERVER.fullmatch(config.inbound.dns):
         raise Invalid('inbound.dns must be "off", "system" or the address of a name server', fix="for example 192.0.2.53:53")
+    for kind in config.inbound.event_types:
+        if kind not in INBOUND_EVENTS:
+            raise Invalid(f"inbound.event_types: {kind!r} is none of {', '.join(INBOUND_EVENTS)}")
     _check_reader(config.reader)
 
 

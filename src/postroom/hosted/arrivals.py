@@ -23,7 +23,6 @@ from postroom.model.principal import DEFAULT_POD
 from postroom.store.engine import Store, Tx
 from postroom.store.statement import insert_or_ignore, sql
 
-FAILURES: Final = (kinds.BOUNCED, kinds.COMPLAINED, kinds.REJECTED)
 KEPT_S: Final = 30 * 86400  # longer than anything is listed or told again
 _PAYLOADS: Final = {kinds.BOUNCED: "bounce", kinds.COMPLAINED: "complaint", kinds.REJECTED: "reject"}
 _RESTRICTED: Final = ("spam", "blocked", "unauthenticated")
@@ -137,7 +136,7 @@ def of_event(frame: Json, wanted: Sequence[str]) -> Arrival | None:
 
 def _arrival(said: Json, kind: str, ids: Json, *, recipients: Sequence[str] = (), detail: str = "") -> Arrival:
     snapshot: dict[str, Any] = {}
-    if kind in FAILURES:
+    if kind in kinds.FAILURES:
         reason = text_of(said, "reason") or " ".join(filter(None, (text_of(said, "type"), text_of(said, "sub_type"))))
         snapshot = {"recipients": [name[:_CHARS] for name in recipients], "reason": reason[:_CHARS]}
     return Arrival(

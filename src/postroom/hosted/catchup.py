@@ -15,7 +15,7 @@ import structlog
 from postroom.clock import MICROS
 from postroom.errors import Forbidden, NotFound
 from postroom.hosted.api import Api, Json, Unexpected
-from postroom.hosted.arrivals import FAILURES, Arrivals, of_failure, of_message
+from postroom.hosted.arrivals import Arrivals, of_failure, of_message
 from postroom.hosted.inboxes import Followed, Inboxes
 from postroom.hosted.shapes import filter_query, moment_of, objects_of, text_of
 from postroom.model import event as kinds
@@ -26,7 +26,7 @@ OVERLAP_S: Final = 600
 FAILURES_S: Final = 7 * 86400  # of what was sent, how far back a report is looked for
 _ROWS: Final = "100"
 _PAGES: Final = 10_000
-_LABELS: Final = {kind: kind.removeprefix("message.") for kind in FAILURES}
+_LABELS: Final = {kind: kind.removeprefix("message.") for kind in kinds.FAILURES}
 log = structlog.get_logger("postroom.hosted")
 
 
@@ -86,7 +86,7 @@ class CatchUp:
     async def _failed(self, place: Followed, floor_at: int) -> int:
         new = 0
         after = max(floor_at, self._store.clock.now_us() - FAILURES_S * MICROS)
-        for kind in FAILURES:
+        for kind in kinds.FAILURES:
             query = {"limit": _ROWS, **filter_query(MailFilter(labels=(_LABELS[kind],), after=after), threads=False)}
             rows = objects_of(await self._list(place, query), "messages")
             new += await self._arrivals.take(place, [of_failure(row, kind) for row in reversed(rows)])

@@ -22,9 +22,10 @@ from postroom import config
 from postroom.clock import MICROS
 from postroom.errors import PostroomError, StorageFailure
 from postroom.hosted.api import PAUSE_MAX_S, PAUSE_S, Pause, Unexpected
-from postroom.hosted.arrivals import FAILURES, Arrivals, of_event
+from postroom.hosted.arrivals import Arrivals, of_event
 from postroom.hosted.catchup import CatchUp
 from postroom.hosted.inboxes import Inboxes
+from postroom.model.event import heard
 from postroom.store.engine import Store
 from postroom.wires.socket import Socket, SocketFailure
 
@@ -36,11 +37,6 @@ NAMED: Final = 100  # inboxes in one subscription
 State: TypeAlias = Literal["off", "idle", "connecting", "open", "waiting", "polling"]
 Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[Socket]]
 log = structlog.get_logger("postroom.hosted")
-
-
-def wanted_kinds(settings: config.Inbound) -> tuple[str, ...]:
-    """The kinds of events that are asked for: those configured, and failures always."""
-    return tuple(dict.fromkeys((*settings.event_types, *FAILURES)))
 
 
 class Inbound:
@@ -62,7 +58,7 @@ class Inbound:
         self._arrivals = arrivals
         self._catch_up = catch_up
         self._settings = settings
-        self._wanted = wanted_kinds(settings)
+        self._wanted = heard(settings.event_types)
         self._connect = connect
         self._pause = pause
         self._subscribed: list[str] = []

@@ -11,12 +11,13 @@ from postroom.errors import Invalid
 from postroom.hosted.api import Api, Pause
 from postroom.hosted.arrivals import Arrivals
 from postroom.hosted.catchup import CatchUp
-from postroom.hosted.inbound import Inbound, wanted_kinds
+from postroom.hosted.inbound import Inbound
 from postroom.hosted.inboxes import Directory, Inboxes
 from postroom.hosted.mail import HostedMail
 from postroom.hosted.place import place_of
 from postroom.hosted.sender import HostedSender
 from postroom.limits import HTTP_SEND_BODY_BYTES, MAIL_BYTES
+from postroom.model.event import heard
 from postroom.store.engine import Store
 from postroom.wires.download import Downloader
 from postroom.wires.origin import Origin
@@ -49,7 +50,7 @@ class HostedOffice:
             store,
             self.inboxes,
             arrivals,
-            CatchUp(store, self._api, self.inboxes, arrivals, wanted_kinds(config.inbound)),
+            CatchUp(store, self._api, self.inboxes, arrivals, heard(config.inbound.event_types)),
             config.inbound,
             connect=lambda: opened(place.socket, key),
             pause=pause,

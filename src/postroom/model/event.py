@@ -7,7 +7,7 @@ outgoing id). `seq` is the position in the log (gapless order of commit is not p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +56,8 @@ DOMAIN_VERIFIED = "domain.verified"
 
 # What the contract's WebSocket and webhooks carry. The restricted ones come only to who names them.
 RESTRICTED = frozenset({RECEIVED_SPAM, RECEIVED_BLOCKED, RECEIVED_UNAUTHENTICATED})
+INBOUND = RESTRICTED | {RECEIVED}
+FAILURES = (BOUNCED, COMPLAINED, REJECTED)
 PUBLIC = frozenset({RECEIVED, SENT, DELIVERED, BOUNCED, COMPLAINED, REJECTED, DOMAIN_VERIFIED}) | RESTRICTED
 # Names a caller may ask for: the rest of the contract's event types, whose sources are not here, never come.
 EVENT_TYPES = PUBLIC | frozenset(
@@ -67,3 +69,8 @@ EVENT_TYPES = PUBLIC | frozenset(
         *(f"calendar.event.{what}" for what in ("created", "updated", "deleted", "responded", "starting", "ending")),
     }
 )
+
+
+def heard(event_types: Sequence[str]) -> tuple[str, ...]:
+    """What `inbound.event_types` asks for, wherever the office is: the kinds it names, and failures always."""
+    return tuple(dict.fromkeys((*event_types, *FAILURES)))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from postroom.model.event import Event
 from postroom.model.principal import Principal
 from postroom.model.session import Notice
-from postroom.sessions.notices import TOLD, Notices
+from postroom.sessions.notices import Notices
 from postroom.sessions.rows import Row
 from postroom.store.engine import Store
 
@@ -17,14 +17,16 @@ NOTICES_PER_DELIVERY = 20
 class Pending:
     """Reads the event log for one session."""
 
-    def __init__(self, store: Store, notices: Notices) -> None:
+    def __init__(self, store: Store, notices: Notices, told: Sequence[str]) -> None:
+        """`told` are the kinds of events sessions hear of."""
         self._store = store
+        self._told = told
         self._notices = notices
 
     async def events(self, row: Row, limit: int = NOTICES_PER_DELIVERY) -> list[Event]:
         """Events the session has not taken, oldest first."""
         return await self._store.events.after(
-            row.taken, kinds=TOLD, inbox_ids=[row.inbox_id], thread_id=row.thread_id, limit=limit
+            row.taken, kinds=self._told, inbox_ids=[row.inbox_id], thread_id=row.thread_id, limit=limit
         )
 
     async def collect(self, row: Row, agent: Principal) -> tuple[tuple[Notice, ...], str | None]:

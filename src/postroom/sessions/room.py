@@ -17,7 +17,7 @@ from postroom.model.session import Notice, SessionHost, SessionRow, Visitor, Wai
 from postroom.safety.redact import Redactor
 from postroom.sessions.dispatch import VISITOR, Directory, Dispatcher
 from postroom.sessions.followups import Followups
-from postroom.sessions.notices import Notices
+from postroom.sessions.notices import Notices, told
 from postroom.sessions.pending import Pending
 from postroom.sessions.routing import Router
 from postroom.sessions.rows import Row, Rows
@@ -50,7 +50,8 @@ class Sessions:
         self._hosts = hosts if visitor is None else {**hosts, VISITOR: visitor}
         self._rows = Rows(store)
         notices = Notices(mail, redactor, max_body_chars=config.view.max_body_chars)
-        self._pending = Pending(store, notices)
+        heard_of = told(config.inbound.event_types)
+        self._pending = Pending(store, notices, heard_of)
         self._dispatcher = Dispatcher(
             store,
             self._rows,
@@ -63,7 +64,7 @@ class Sessions:
         )
         self._doorbell = Doorbell(mail, self._rows, self._pending)
         self._moved = asyncio.Event()  # set, and replaced, when sessions were told something
-        self._router = Router(store, mail, self._rows, config.sessions, driven=self._dispatcher.drives)
+        self._router = Router(store, mail, self._rows, config.sessions, told=heard_of, driven=self._dispatcher.drives)
         self._followups = Followups(
             store, mail, self._rows, session_id=self._router.session_id, every_s=config.sessions.followup_sweep_s
         )
@@ -126,7 +127,7 @@ class Sessions:
         for row in await self._rows.waiting(principal, LISTED):
             read = row.taken
             for event in await self._pending.events(row):
-                if event.kind != kinds.RECEIVED or event.ref not in message_ids:
+                if event.kind not in kinds.INBOUND or event.ref not in message_ids:
                     break
                 read = event.seq
             if read > row.taken:
@@ -168,8 +169,8 @@ class Sessions:
                 moved.set()
             await self._store.events.wait(seq)
 
-    def _was_taken(self, told: Sequence[Notice | Event]) -> None:
-        if any(one.kind == kinds.FOLLOWUP_DUE for one in told):
+    def _was_taken(self, taken: Sequence[Notice | Event]) -> None:
+        if any(one.kind == kinds.FOLLOWUP_DUE for one in taken):
             self._followups.poke()
 
     def _find(self, principal: Principal, session_id: str) -> Row:

@@ -9,7 +9,6 @@ from postroom.errors import NotFound
 from postroom.model.event import Event
 from postroom.model.ports import Mail
 from postroom.model.principal import SYSTEM
-from postroom.sessions.notices import TOLD
 from postroom.sessions.rows import Routed, Rows
 from postroom.store.engine import Store
 
@@ -20,19 +19,27 @@ class Router:
     """Follows the event log and moves each event into its session's row, once and in order."""
 
     def __init__(
-        self, store: Store, mail: Mail, rows: Rows, settings: config.Sessions, *, driven: Callable[[str], Awaitable[bool]]
+        self,
+        store: Store,
+        mail: Mail,
+        rows: Rows,
+        settings: config.Sessions,
+        *,
+        told: Sequence[str],
+        driven: Callable[[str], Awaitable[bool]],
     ) -> None:
-        """`driven` says whether postroom itself runs the sessions of an agent."""
+        """`told` are the kinds of events sessions hear of; `driven` says whether postroom itself runs the sessions of an agent."""
         self._store = store
         self._mail = mail
         self._rows = rows
         self._settings = settings
+        self._told = told
         self._driven = driven
 
     async def step(self) -> int:
         """Route what is new; the number of events looked at."""
         seq = await self._store.events.cursor(CURSOR)
-        events = await self._store.events.after(seq, kinds=TOLD)
+        events = await self._store.events.after(seq, kinds=self._told)
         if events:
             owners = await self._owners(events)
             driven = {agent_id: await self._driven(agent_id) for agent_id in set(owners.values()) if agent_id}

@@ -61,7 +61,7 @@ class Doorbell:
         return told
 
     async def _line(self, principal: Principal, row: Row, event: Event) -> Waiting:
-        received = event.kind == kinds.RECEIVED
+        received = event.kind in kinds.INBOUND
         return Waiting(
             session_id=row.session_id,
             thread_id=event.thread_id,

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from postroom import config
+from postroom.config.checks import INBOUND_EVENTS
 from postroom.errors import Invalid
+from postroom.model import event as kinds
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -62,6 +64,10 @@ def test_the_promised_defaults_hold():
         ("[gates]\n", "unknown config key gates; did you mean gate?"),
         ("[gate]\napproval = 'never'", "gate.approval must be one of always, risk"),
         ("[inbound]\ndns = 'ns.example'", 'inbound.dns must be "off", "system" or the address of a name server'),
+        (
+            "[inbound]\nevent_types = ['message.recieved']",
+            f"inbound.event_types: 'message.recieved' is none of {', '.join(INBOUND_EVENTS)}",
+        ),
         ("[gate]\nlimit = 'a@b.example'", "gate.limit must be a list"),
         ("[relay]\nport = '25'", "relay.port must be a whole number"),
         ("[relay]\nport = -1", "relay.port must not be negative"),
@@ -98,6 +104,10 @@ def test_a_wrong_key_or_value_is_named(tmp_path: Path, text: str, message: str):
     with pytest.raises(Invalid) as caught:
         config.load(written(tmp_path, text), {})
     assert caught.value.message == message
+
+
+def test_every_kind_of_event_that_brings_mail_or_tells_of_a_failure_may_be_named():
+    assert set(INBOUND_EVENTS) == kinds.INBOUND | set(kinds.FAILURES)
 
 
 def test_a_config_file_that_cannot_be_read_is_named(tmp_path: Path):

@@ -1,6 +1,7 @@
 """A session is a function of its thread: routed once, offered until taken, woken only when it may be."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 
@@ -275,6 +276,26 @@ async def test_decisions_and_failures_are_told_and_own_sends_are_not(make):
     assert "ada@customer.example" in refused.text.partition("<email-content")[2]
     assert "<mine@postroom.localhost>" in bounced.text
     assert "ada@customer.example" in bounced.text.partition("<email-content")[2]
+
+
+@pytest.mark.parametrize(
+    ("event_types", "told"),
+    [
+        (["message.received"], ["<plain@b.example>", "<bounced@b.example>"]),
+        (["message.received", "message.received.blocked"], ["<plain@b.example>", "<kept@b.example>", "<bounced@b.example>"]),
+        ([], ["<bounced@b.example>"]),
+    ],
+)
+async def test_a_session_is_told_of_the_kinds_of_mail_the_config_names_and_of_failures_always(make, event_types, told):
+    house = make(config.Config(inbound=config.Inbound(event_types=tuple(event_types))))
+    await house.arrives("<plain@b.example>", "t-1")
+    house.letters.messages["<kept@b.example>"] = message("<kept@b.example>", "t-1")
+    await house.happens(kinds.RECEIVED_BLOCKED, "<kept@b.example>", "t-1")
+    await settled(house, await house.happens(kinds.BOUNCED, "<bounced@b.example>", "t-1", recipients=["bob@x.example"]))
+    notices = await house.sessions.pending(SCOUT, "agentmail-t-1")
+    leads = [notice.text.partition("\n")[0] for notice in notices]
+    assert [re.findall(r"<[a-z]+@b\.example>", lead) for lead in leads] == [[one] for one in told]
+    assert ["New mail (blocked) in" in lead for lead in leads] == ["kept" in one for one in told]
 
 
 async def test_wakes_are_capped_per_inbox_and_hour(make, monkeypatch: pytest.MonkeyPatch):
