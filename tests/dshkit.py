@@ -179,6 +179,17 @@ def web(home: Path, model_url: str) -> Iterator[Web]:
         person.close()
 
 
+def each_once_in_order(told: str, ids: list[str]) -> None:
+    """A session's history has every mail, in the order they came; what stands there more than once says so."""
+    places = [told.find(one) for one in ids]
+    assert -1 not in places, places
+    assert places == sorted(places)
+    for one in ids:
+        again = re.findall(rf"(\(offered before[^\n]*\n)?New mail in [^\n]*message_id {re.escape(one)}:", told)
+        assert again, one
+        assert all(again[1:]), (one, again)
+
+
 def connect(
     daemon: Served, home: Path, *arguments: str, profile: str = "web", check: bool = True
 ) -> subprocess.CompletedProcess[str]:

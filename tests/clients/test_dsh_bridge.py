@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dshkit import TURN_S, Web, connect, program, web
+from dshkit import TURN_S, Web, connect, each_once_in_order, program, web
 from postroom.model.followup import label_of, today_utc
 from postroom.testing import send_mail
 from postroom.testing.scripted_model import Reply, ScriptedModel, newest, words
@@ -314,10 +314,4 @@ def test_killed_at_any_moment_each_mail_is_in_the_sessions_history_in_order(mode
         with serving(data, CONFIG, *where) as last:
             ids.append(mail(last, answers=ids[-1]))
             taken(last, ids[-1])
-    told = history(model.saw(ids[-1]))
-    places = [told.find(one) for one in ids]
-    assert -1 not in places, json.dumps(places)
-    assert places == sorted(places)
-    for one in ids:
-        again = re.findall(rf"(\(offered before[^\n]*\n)?New mail in [^\n]*message_id {re.escape(one)}:", told)
-        assert all(again[1:]), (one, again)  # whatever stands there twice says so
+    each_once_in_order(history(model.saw(ids[-1])), ids)
