@@ -188,7 +188,7 @@ class House:
         duty = Duty(self.store, rooms)
         self.store.on_others(self.access.forget)
         self.store.on_others(backend.wake)
-        for name, room in (("duty", duty.run()), ("mailbox", self.mailbox.run())):
+        for name, room in (("duty", duty.run()), ("mailbox", self.mailbox.run()), ("blobs", self.store.blobs.run())):
             task = asyncio.create_task(room, name=name)
             task.add_done_callback(self._ended)
             self._tasks.append(task)

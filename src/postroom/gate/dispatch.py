@@ -14,10 +14,10 @@ from typing import Any
 import structlog
 
 from postroom.clock import Clock
-from postroom.errors import Busy, PostroomError, StorageFailure, TransportFailure
+from postroom.errors import Busy, Conflict, NotFound, PostroomError, StorageFailure, TransportFailure
 from postroom.gate import rows
 from postroom.gate.judge import Judge
-from postroom.gate.moves import Moves, note
+from postroom.gate.moves import Moves, no_longer, note
 from postroom.gate.rows import Row
 from postroom.gate.turns import Turns
 from postroom.model.outgoing import Accepted, Frozen, State
@@ -44,6 +44,8 @@ class Dispatch:
         for (outgoing_id,) in await self._store.read(lambda reader: reader.all(rows.IN_FLIGHT)):
             try:
                 await self.hand_over(outgoing_id)
+            except Conflict:
+                continue  # it was decided meanwhile
             except Exception as problem:  # noqa: BLE001 - one mail that cannot be handed over must not stop the others
                 log.warning("hand_over_failed", outgoing_id=outgoing_id, problem=type(problem).__name__)
                 await self._waits(outgoing_id, problem)
@@ -66,9 +68,15 @@ class Dispatch:
             return await self._send(row, frozen)
 
     async def frozen(self, row: Row) -> Frozen:
-        """The mail as it was frozen, read back from the store."""
-        attachments = [entry.data(await self._store.blobs.get(entry.sha)) for entry in row.attachments]
-        return row.frozen(await self._store.blobs.get(row.raw_sha), tuple(attachments))
+        """The mail as it was frozen, read back from the store. Raises `Conflict` when somebody said no meanwhile."""
+        try:
+            attachments = [entry.data(await self._store.blobs.get(entry.sha)) for entry in row.attachments]
+            return row.frozen(await self._store.blobs.get(row.raw_sha), tuple(attachments))
+        except NotFound:
+            now = self._store.read_now(lambda reader: rows.find(reader, row.outgoing_id))
+            if now is None or now.state is row.state:
+                raise
+            raise no_longer(row) from None
 
     def matches(self, frozen: Frozen) -> bool:
         """Do the stored bytes and envelope still have the digest a person approved?"""

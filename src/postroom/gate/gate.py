@@ -27,6 +27,7 @@ from postroom.gate.checkpoints import Checkpoints
 from postroom.gate.dispatch import Dispatch
 from postroom.gate.follow import Follow
 from postroom.gate.judge import Judge
+from postroom.gate.keeping import NO_BYTES
 from postroom.gate.moves import Moves
 from postroom.gate.noticed import noticed
 from postroom.gate.readlog import StoredReadLog
@@ -41,6 +42,7 @@ from postroom.model.principal import SYSTEM, Principal, require_owner
 from postroom.model.request import Outbound, SendKind, SendRequest
 from postroom.policy.states import FINAL, check_move
 from postroom.safety.redact import Redactor
+from postroom.store.blobs import sha_of
 from postroom.store.engine import Reader, Store, Tx
 
 log = structlog.get_logger(__name__)
@@ -80,7 +82,7 @@ class Gate:
         self._redactor = redactor
         self._boundary = boundary
         self._expires_us = int(config.gate.expires_h * 3600 * MICROS)
-        self._moves = Moves(Audit(audit_key))
+        self._moves = Moves(Audit(audit_key), store.blobs)
         self._read_log = read_log or StoredReadLog(store, clock)
         self._judge = Judge(store, mail, sender, config.gate, redactor=redactor, read_log=self._read_log, clock=clock)
         self._dispatch = Dispatch(store, sender, self._judge, self._moves, clock)
@@ -181,8 +183,11 @@ class Gate:
         return await self._read_log.clear(agent_id)
 
     async def raw(self, principal: Principal, outgoing_id: str) -> bytes:
-        """The frozen bytes."""
-        return await self._store.blobs.get(self._visible(principal, outgoing_id).raw_sha)
+        """The frozen bytes. Raises `NotFound`, also for a mail that got a no: its bytes are not kept."""
+        row = self._visible(principal, outgoing_id)
+        if row.state in NO_BYTES:
+            raise NotFound(f"the bytes of a mail that is {row.state.value} are not kept", fix="show it: what it said is there")
+        return await self._store.blobs.get(row.raw_sha)
 
     async def history(self, principal: Principal, outgoing_id: str) -> Sequence[Mapping[str, Any]]:
         """The audit entries of one mail, oldest first."""
@@ -259,7 +264,9 @@ class Gate:
         now = self._clock.now_us()
         submitted = request.raw if request.kind is SendKind.SUBMISSION else None
         fixed = freeze.fix(outbound, binds=self._sender.binds, at_us=now, submitted=submitted)
-        blobs = [(await self._store.blobs.put(data), data) for data in (fixed.raw, *(a.content for a in outbound.attachments))]
+        refused = decision.outcome == "refuse"
+        whole = (fixed.raw, *(entry.content for entry in outbound.attachments))
+        blobs = [(sha_of(data) if refused else await self._store.blobs.put(data), data) for data in whole]
         boundary, why = self._boundary(principal)
         automatic = decision.outcome == "send"
         row = Row(
@@ -304,11 +311,9 @@ class Gate:
             return known
         if row.submission_key is not None:
             rows.free_key(tx, row.pod, row.submitter, row.submission_key)
-        for sha, data in blobs:
-            self._store.blobs.link(tx, sha, data)
         if row.agent_id is not None and row.state is not State.REFUSED:
             note_asked(tx, row.agent_id, row.rcpt_to, at=row.created_at)
-        self._moves.enter(tx, row)
+        self._moves.enter(tx, row, () if row.state is State.REFUSED else blobs)
         return None
 
     def _known(self, reader: Reader, principal: Principal, key: str | None, asked: str) -> Row | None:

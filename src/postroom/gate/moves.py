@@ -1,4 +1,4 @@
-"""One move of one mail: the state, the audit entry and the event, in one commit.
+"""One move of one mail: the state, the bytes it needs, the audit entry and the event, in one commit.
 
 Every change of `outgoing` goes through here, so no state is reached that `policy.states` does not
 allow, and none without a trace.
@@ -13,6 +13,7 @@ from typing import Any
 from postroom.errors import Conflict
 from postroom.gate import rows
 from postroom.gate.audit import Audit
+from postroom.gate.keeping import keep, let_go
 from postroom.gate.rows import Row
 from postroom.model.event import (
     OUTGOING_APPROVED,
@@ -24,6 +25,7 @@ from postroom.model.event import (
 )
 from postroom.model.outgoing import State
 from postroom.policy.states import check_move
+from postroom.store.blobs import Blobs
 from postroom.store.engine import Tx
 
 _EVENTS = {
@@ -40,13 +42,15 @@ _EVENTS = {
 class Moves:
     """The only way a row comes to be and changes."""
 
-    def __init__(self, audit: Audit) -> None:
+    def __init__(self, audit: Audit, blobs: Blobs) -> None:
         self._audit = audit
+        self._blobs = blobs
 
-    def enter(self, tx: Tx, row: Row) -> None:
-        """Write a new row in the state the decision gave it. Only a question is an event: the rest is the submitter's answer."""
+    def enter(self, tx: Tx, row: Row, data: Sequence[tuple[str, bytes]]) -> None:
+        """Write a new row in the state the decision gave it, with its bytes. Only a question is an event: the rest is the submitter's answer."""
         check_move(State.SUBMITTED, row.state)
         rows.add(tx, row)
+        keep(tx, self._blobs, row.outgoing_id, data)
         self._audit.append(tx, row, actor=row.principal.label, verb="submit", at=row.created_at)
         if row.state is State.HELD:
             announce(tx, row, at=row.created_at)
@@ -56,10 +60,16 @@ class Moves:
         check_move(row.state, to)
         after = dataclasses.replace(row, state=to, **changes)
         if not rows.update_row(tx, row, after):
-            raise Conflict(f"{row.outgoing_id} is no longer {row.state.value}", code="wrong_state", fix="show it again")
+            raise no_longer(row)
+        let_go(tx, self._blobs, after)
         self._audit.append(tx, after, actor=actor, verb=to.value, at=at, receipt=receipt)
         announce(tx, after, at=at)
         return after
+
+
+def no_longer(row: Row) -> Conflict:
+    """Somebody else moved this mail on."""
+    return Conflict(f"{row.outgoing_id} is no longer {row.state.value}", code="wrong_state", fix="show it again")
 
 
 def note(tx: Tx, row: Row, **changes: Any) -> Row:

@@ -1,7 +1,7 @@
 """The gate's tables: `outgoing` (one row per mail that wanted to leave), its audit, whom agents asked to write to, and the read log.
 
-`outgoing` holds the whole frozen mail (its bytes as a blob) and all that an approver is shown, so
-nothing has to be looked up again later. `gate_audit` only grows; each row carries the hash of the
+`outgoing` holds the whole frozen mail (its bytes as blobs, kept as `outgoing_blob` says) and all that an
+approver is shown, so nothing has to be looked up again later. `gate_audit` only grows; each row carries the hash of the
 one before it. JSON is text we write ourselves.
 """
 
@@ -51,6 +51,14 @@ outgoing = Table(
     Index("ix_outgoing_pod", "pod", "id"),
     Index("ix_outgoing_agent", "agent_id", "id"),
     Index("ix_outgoing_content", "submitter", "content"),
+)
+
+outgoing_blob = Table(  # the bytes a mail still needs
+    "outgoing_blob",
+    metadata,
+    Column("outgoing_id", Text, primary_key=True),
+    Column("blob", Text, primary_key=True),
+    Index("ix_outgoing_blob_blob", "blob"),
 )
 
 asked_recipient = Table(

@@ -48,7 +48,6 @@ _ERASE = sql(
 _UNKEYED = sql(update(record).where(t.seq == bindparam("which"), t.idem.is_(None)).values(sender=None))
 _FILES = sql(select(attachment.c.blob, attachment.c.size).where(attachment.c.seq == bindparam("seq")))
 _DROP_FILES = sql(delete(attachment).where(attachment.c.seq == bindparam("seq")))
-_USED = sql(select(attachment.c.id).where(attachment.c.blob == bindparam("blob")).limit(1))
 _FILE_BYTES = sql(select(func.coalesce(func.sum(attachment.c.size), 0)))
 
 
@@ -156,11 +155,9 @@ class Retention:
         seq = message.seq
         if message.withdrawn_at is None:
             self._search.remove(tx, seq, message.text, message.readers)
-        blobs = [blob for blob, _ in tx.all(_FILES, seq=seq)]
+        blobs = {blob for blob, _ in tx.all(_FILES, seq=seq)}
         tx.run(_DROP_FILES, seq=seq)
-        for blob in blobs:
-            if tx.one(_USED, blob=blob) is None:
-                self._store.blobs.drop(tx, blob)
+        self._store.blobs.release(tx, blobs)
 
     def _count(self, missed: dict[str, int], seq: int, sender: str, recipient: str) -> None:
         for one in self._roster.all() if recipient == EVERYONE else filter(None, [self._roster.get(recipient)]):

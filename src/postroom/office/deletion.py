@@ -1,15 +1,15 @@
 """Deletion, for good: a message, a thread, an inbox. The owner's alone.
 
-Text, index entry and, unless another message has the same bytes, the raw mail go. The event log keeps
+Text, index entry and, unless another row names the same bytes, the raw mail go. The event log keeps
 ids, the audit its hashes. The raw bytes of what we sent stay as long as the gate's record of it does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import bindparam, delete, exists, or_, select, update
+from sqlalchemy import bindparam, delete, select, update
 
 from postroom.model.principal import Principal, require_owner
 from postroom.office import draft_rows
@@ -30,18 +30,6 @@ _FACTS = (t.message.c.id, t.message.c.blob, t.message.c.received, t.message.c.th
 _ONE = sql(select(*_FACTS).where(t.message.c.id == bindparam("key")))
 _OF_THREAD = sql(select(*_FACTS).where(t.message.c.thread == bindparam("thread")))
 _OF_INBOX = sql(select(*_FACTS).where(t.message.c.inbox == bindparam("inbox")).limit(bindparam("most")))
-_HELD = sql(
-    select(t.inbox.c.id)
-    .where(
-        or_(
-            exists(select(t.message.c.id).where(t.message.c.blob == bindparam("sha"))),
-            exists(select(t.intake.c.id).where(t.intake.c.blob == bindparam("sha"))),
-            exists(select(t.outbox.c.id).where(t.outbox.c.blob == bindparam("sha"))),
-            exists(select(t.draft_attachment.c.id).where(t.draft_attachment.c.blob == bindparam("sha"))),
-        )
-    )
-    .limit(1)
-)
 _DROP_PARTS = tuple(
     sql(delete(table).where(column.in_(key_list("keys"))))
     for table, column in (
@@ -123,7 +111,7 @@ def _drop_some(tx: Tx, store: Store, inbox: int) -> int:
     _drop(tx, store, facts)
     if not facts:
         for row in tx.all(_DRAFTS, inbox=inbox):
-            draft_rows.erase(tx, row[0])
+            draft_rows.erase(tx, store.blobs, row[0])
         for statement in (_DROP_THREADS, _DROP_ENTRIES, _DROP_DELIVERIES, _DROP_WEBHOOKS, _DROP_INBOX):
             tx.run(statement, inbox=inbox)
     return len(facts)
@@ -137,13 +125,7 @@ def _drop(tx: Tx, store: Store, facts: Sequence[Sequence[Any]]) -> None:
         erase_bodies_about(tx, row[4])
     for statement in _DROP_PARTS:
         tx.run(statement, keys=keys)
-    _drop_blobs(tx, store, {row[1] for row in facts if row[2]})
-
-
-def _drop_blobs(tx: Tx, store: Store, shas: Iterable[str]) -> None:
-    for sha in shas:
-        if tx.one(_HELD, sha=sha) is None:
-            store.blobs.drop(tx, sha)
+    store.blobs.release(tx, {row[1] for row in facts})
 
 
 def _refit(tx: Tx, thread: int, *, at: int) -> None:

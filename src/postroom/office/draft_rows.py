@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import and_, bindparam, delete, select, update
+from sqlalchemy import and_, bindparam, delete, func, select, update
 
 from postroom.ids import new_uuid
 from postroom.model.mail import Attachment, AttachmentData, Draft, DraftFields
@@ -76,6 +76,13 @@ _ATTACHMENTS = sql(
     select(t.draft_attachment.c.draft, t.draft_attachment.c.blob, *_FACTS)
     .where(t.draft_attachment.c.draft.in_(key_list("keys")))
     .order_by(t.draft_attachment.c.id)
+)
+_BLOBS = sql(select(t.draft_attachment.c.blob).where(t.draft_attachment.c.draft == bindparam("key")))
+_SET_SIZE = sql(update(t.draft).where(t.draft.c.id == bindparam("key")).values(size=bindparam("size")))
+_HELD = sql(
+    select(func.count(), func.coalesce(func.sum(t.draft.c.size), 0))
+    .select_from(t.draft)
+    .where(t.draft.c.inbox == bindparam("inbox"))
 )
 _INSERT_ATTACHMENT = insert_into(t.draft_attachment, tuple(column.name for column in t.draft_attachment.c if column.name != "id"))
 _DROP_ATTACHMENTS = sql(delete(t.draft_attachment).where(t.draft_attachment.c.draft == bindparam("key")))
@@ -177,15 +184,40 @@ def add_attachments(tx: Tx, blobs: Blobs, key: int, pod: str, staged: Sequence[S
         )
 
 
-def remove_attachment(tx: Tx, key: int, attachment_id: str) -> int:
-    return tx.run(_DROP_ATTACHMENT, key=key, attachment=attachment_id)
+def remove_attachment(tx: Tx, blobs: Blobs, key: int, attachment_id: str) -> int:
+    """Take one attachment off; answers how many that was."""
+    held = _blobs_of(tx, key)
+    removed = tx.run(_DROP_ATTACHMENT, key=key, attachment=attachment_id)
+    blobs.release(tx, held)
+    return removed
 
 
-def erase(tx: Tx, key: int) -> None:
-    """The draft and what belongs to it. Its blobs stay: a frozen copy waiting for approval may hold the same bytes."""
+def erase(tx: Tx, blobs: Blobs, key: int) -> None:
+    """The draft and what belongs to it."""
+    held = _blobs_of(tx, key)
     tx.run(_DROP_ATTACHMENTS, key=key)
     tx.run(_DROP_LABELS, key=key)
     tx.run(_DELETE, key=key)
+    blobs.release(tx, held)
+
+
+def weigh(tx: Tx, key: int, draft: Draft) -> int:
+    """Write down how many bytes the draft holds, texts and attachments; answers that."""
+    fields = draft.fields
+    texts = (fields.subject, fields.text, fields.html)
+    size = sum(len(text.encode()) for text in texts if text) + sum(entry.size for entry in draft.attachments)
+    tx.run(_SET_SIZE, key=key, size=size)
+    return size
+
+
+def held_by(reader: Reader, inbox: int) -> tuple[int, int]:
+    """How many drafts an inbox has, and how many bytes they hold together."""
+    count, size = reader.one(_HELD, inbox=inbox) or (0, 0)
+    return count, size
+
+
+def _blobs_of(reader: Reader, key: int) -> set[str]:
+    return {row[0] for row in reader.all(_BLOBS, key=key)}
 
 
 def _data(facts: Attachment, content: bytes) -> AttachmentData:

@@ -16,7 +16,7 @@ from sqlalchemy import and_, bindparam, exists, select
 
 from postroom.errors import Conflict, Forbidden, Invalid, NotFound, Refused, TooLarge
 from postroom.ids import new_uuid
-from postroom.limits import MAIL_BYTES, RECIPIENTS_PER_SEND
+from postroom.limits import DRAFTS, DRAFTS_BYTES, MAIL_BYTES, RECIPIENTS_PER_SEND
 from postroom.mime.addresses import parse_address
 from postroom.mime.threading import references_for_reply
 from postroom.model.mail import AttachmentData, Draft, DraftFields, Inbox, Message
@@ -38,6 +38,7 @@ from postroom.store.transaction import Reader, Tx
 
 _BY_UUID = sql(rows.JOINED.where(t.draft.c.uuid == bindparam("uuid")))
 _BY_CLIENT_ID = sql(rows.JOINED.where(and_(t.draft.c.inbox == bindparam("inbox"), t.draft.c.client_id == bindparam("client_id"))))
+_MAKE_ROOM = "send or delete drafts of this inbox first"
 _ADDRESSES = ("to", "cc", "bcc", "reply_to")
 
 
@@ -83,7 +84,10 @@ class Drafts(Desk):
             draft = Draft(inbox_id=place.inbox.inbox_id, draft_id=uuid, fields=derived, author=_author(principal))
             key = _insert(tx, place, _scheduled(draft), references, at=now)
             rows.add_attachments(tx, self._store.blobs, key, place.inbox.pod_id, staged)
-            return self._noun(tx, uuid)
+            made = self._noun(tx, uuid)
+            rows.weigh(tx, key, made)
+            _check_room(tx, place.key)
+            return made
 
         return await self._store.write(create)
 
@@ -120,16 +124,20 @@ class Drafts(Desk):
         now = self._store.clock.now_us()
 
         def change(tx: Tx) -> Draft:
-            key, draft = _editable(tx, principal, inbox_id, draft_id)
+            key, inbox, draft = _editable(tx, principal, inbox_id, draft_id)
+            before = rows.weigh(tx, key, draft)
             labels = (*(label for label in draft.fields.labels if label not in removed), *added)
             fields = _checked(_changed(dataclasses.replace(draft.fields, labels=labels), changes))
             after = _scheduled(dataclasses.replace(draft, fields=fields), touched="send_at" in changes)
             rows.put_fields(tx, key, after, preview=preview_of(fields.text), at=now)
             rows.add_attachments(tx, self._store.blobs, key, principal.pod_id, staged)
             for attachment_id in changes.get("remove_attachments") or ():
-                if not rows.remove_attachment(tx, key, attachment_id):
+                if not rows.remove_attachment(tx, self._store.blobs, key, attachment_id):
                     raise NotFound("Attachment not found", fix="get the draft to see its attachments")
-            return _of_size(self._noun(tx, draft_id))
+            changed = _of_size(self._noun(tx, draft_id))
+            if rows.weigh(tx, key, changed) > before:
+                _check_room(tx, inbox)
+            return changed
 
         return await self._store.write(change)
 
@@ -140,7 +148,7 @@ class Drafts(Desk):
             row = _find(tx, principal, inbox_id, draft_id)
             if not principal.is_owner and row[5] != principal.agent_id:
                 raise Forbidden("an agent's token deletes only its own drafts", fix="use the owner's key")
-            rows.erase(tx, row[0])
+            rows.erase(tx, self._store.blobs, row[0])
 
         await self._store.write(drop)
 
@@ -176,12 +184,24 @@ def _find(reader: Reader, principal: Principal, inbox_id: str | None, draft_id: 
     raise NotFound("Draft not found", fix="list drafts to see their ids")
 
 
-def _editable(reader: Reader, principal: Principal, inbox_id: str, draft_id: str) -> tuple[int, Draft]:
+def _editable(reader: Reader, principal: Principal, inbox_id: str, draft_id: str) -> tuple[int, int, Draft]:
+    """The draft's key, its inbox's, and the draft, if it may be changed now."""
     row = _find(reader, principal, inbox_id, draft_id)
     draft = rows.draft_nouns(reader, [row])[0]
     if draft.send_status == "sending":
         raise Conflict("the draft is being sent and cannot be changed", fix="wait for the outcome")
-    return row[0], draft
+    return row[0], row[1], draft
+
+
+def _check_room(reader: Reader, inbox: int) -> None:
+    """Raises when an inbox holds more than it may: an agent's drafts must not fill the disk of the house."""
+    count, size = rows.held_by(reader, inbox)
+    if count > DRAFTS:
+        raise Forbidden(f"an inbox holds at most {DRAFTS} drafts", code="limit_exceeded", fix=_MAKE_ROOM)
+    if size > DRAFTS_BYTES:
+        raise Forbidden(
+            f"the drafts of an inbox hold at most {DRAFTS_BYTES} bytes together", code="limit_exceeded", fix=_MAKE_ROOM
+        )
 
 
 def _insert(tx: Tx, place: Place, draft: Draft, references: Sequence[str], *, at: int) -> int:
@@ -209,6 +229,7 @@ def _insert(tx: Tx, place: Place, draft: Draft, references: Sequence[str], *, at
         send_status=draft.send_status,
         created_at=at,
         updated_at=at,
+        size=0,
     )
     rows.put_labels(tx, key, fields.labels)
     return key

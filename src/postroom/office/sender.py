@@ -99,7 +99,7 @@ class OfficeSender:
         self._store.blobs.link(tx, content.sha, frozen.raw)
         place = place_of(tx, SYSTEM, frozen.outbound.inbox_id.lower())
         placed = self._place(tx, place, frozen, content, at)
-        _drop_draft(tx, frozen.outbound.draft_id)
+        self._drop_draft(tx, frozen.outbound.draft_id)
         note_written(tx, frozen.pod_id, frozen.rcpt_to, at=at)
         self._route(tx, place, placed, frozen=frozen, content=content, at=at)
         return Accepted(message_id=placed.message_id, thread_id=placed.thread_id, binds="bytes")
@@ -129,6 +129,11 @@ class OfficeSender:
             snapshot={"recipients": list(frozen.rcpt_to), "outgoing_id": frozen.outgoing_id},
         )
         return placed
+
+    def _drop_draft(self, tx: Tx, draft_id: str | None) -> None:
+        key = None if draft_id is None else tx.scalar(_DRAFT, uuid=draft_id)
+        if key is not None:
+            draft_rows.erase(tx, self._store.blobs, key)
 
     def _route(self, tx: Tx, place: Place, placed: Placed, *, frozen: Frozen, content: Content, at: int) -> None:
         """Queue it inside for the inboxes there are, and outside for the rest."""
@@ -161,12 +166,6 @@ class OfficeSender:
 def _already(reader: Reader, frozen: Frozen) -> Accepted | None:
     row = reader.one(_SENT_ALREADY, outgoing_id=frozen.outgoing_id)
     return None if row is None else Accepted(message_id=row[0], thread_id=row[1], binds="bytes")
-
-
-def _drop_draft(tx: Tx, draft_id: str | None) -> None:
-    key = None if draft_id is None else tx.scalar(_DRAFT, uuid=draft_id)
-    if key is not None:
-        draft_rows.erase(tx, key)
 
 
 def _outbox_row(

@@ -180,10 +180,12 @@ draft = Table(
     _text("send_status", null=True),
     _number("created_at"),
     _number("updated_at"),
+    Column("size", BigInteger, nullable=False, server_default="0"),  # bytes of its texts and attachments
     UniqueConstraint("uuid", name="uq_draft_uuid"),
     UniqueConstraint("inbox", "client_id", name="uq_draft_client_id"),
     Index("ix_draft_inbox", "inbox", "updated_at", "id"),
     Index("ix_draft_due", "send_status", "send_at"),
+    Index("ix_draft_size", "inbox", "size"),
 )
 
 draft_label = Table(

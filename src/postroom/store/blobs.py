@@ -3,6 +3,10 @@
 A file is complete and synced, and so is its folder, before the transaction that refers to it
 begins; so a row never names bytes that are not there. What comes back is hashed again: damaged
 bytes are an error, never an answer.
+
+Many rows may name one blob. Whoever takes its row away says so with `release` in the same transaction,
+and the blob goes with the last of them; its file goes later, so a crash in between leaves too much,
+never too little.
 """
 
 from __future__ import annotations
@@ -13,26 +17,35 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import bindparam, delete, select
+import structlog
+from sqlalchemy import Select, and_, bindparam, column, delete, exists, not_, select, table
 
 from postroom.errors import NotFound, StorageFailure
 from postroom.limits import BLOB_INLINE_BYTES
 from postroom.store import schema
 from postroom.store.folder import make_folder, sync_folder
-from postroom.store.statement import insert_or_ignore, sql
+from postroom.store.statement import in_list, insert_or_ignore, sql
 from postroom.store.transaction import Reader, Tx
 
 GRACE_S: Final = 3600.0  # a file nobody refers to may be younger than the transaction that is going to
+FIRST_SWEEP_S: Final = 600.0  # after the start
+SWEEP_S: Final = 24 * 3600.0
 
 _blob = schema.blob.c
 _GET = sql(select(_blob.data, _blob.size).where(_blob.sha == bindparam("sha")))
 _KNOWN = sql(select(_blob.size).where(_blob.sha == bindparam("sha")))
 _LINK = insert_or_ignore(schema.blob, ["sha", "size", "data"])
-_DROP = sql(delete(schema.blob).where(_blob.sha == bindparam("sha")))
+_HOLDERS: Final[tuple[Select[Any], ...]] = tuple(
+    select(column(name)).select_from(table(of)).where(column(name) == _blob.sha) for of, name in schema.BLOB_HOLDERS
+)
+_RELEASE = sql(delete(schema.blob).where(and_(_blob.sha.in_(in_list("shas")), *(not_(exists(holder)) for holder in _HOLDERS))))
+
+log = structlog.get_logger("postroom.store")
 
 
 class Blobs:
@@ -45,7 +58,7 @@ class Blobs:
 
     async def put(self, data: bytes) -> str:
         """Make the bytes durable as far as a file can be (small ones wait for `link`); answers their SHA-256."""
-        sha = hashlib.sha256(data).hexdigest()
+        sha = sha_of(data)
         if self._is_file(len(data)):
             await asyncio.to_thread(self._store, sha, data)
         return sha
@@ -59,9 +72,10 @@ class Blobs:
             return
         tx.run(_LINK, sha=sha, size=len(data), data=None if self._is_file(len(data)) else data)
 
-    def drop(self, tx: Tx, sha: str) -> None:
-        """Forget the blob; its file goes with the next sweep. Only for who knows that nobody else refers to it."""
-        tx.run(_DROP, sha=sha)
+    def release(self, tx: Tx, shas: Collection[str]) -> None:
+        """A row that named each of these is gone: forget those no other row names. Their files go with the next sweep."""
+        if shas:
+            tx.run(_RELEASE, shas=list(shas))
 
     async def get(self, sha: str) -> bytes:
         """The bytes. Raises `NotFound`, or `StorageFailure` when they are damaged."""
@@ -73,13 +87,29 @@ class Blobs:
         if row is None:
             raise NotFound("there is no such blob")
         data = bytes(row[0]) if row[0] is not None else self._load(sha)
-        if hashlib.sha256(data).hexdigest() != sha:
+        if sha_of(data) != sha:
             raise _damaged(sha)
         return data
 
+    async def run(self) -> None:
+        """Sweep some time after the start and once a day, until cancelled."""
+        pause = FIRST_SWEEP_S
+        while True:
+            await asyncio.sleep(pause)
+            pause = SWEEP_S
+            try:
+                removed = await self.sweep()
+            except (StorageFailure, OSError) as problem:  # the next one finds the same
+                log.warning("blobs_not_swept", reason=type(problem).__name__)
+            else:
+                log.info("blobs_swept", removed=removed)
+
     async def sweep(self) -> int:
         """Remove files no row refers to; answers how many."""
-        removed: int = await self._read(self._sweep)
+        folders = [] if self._folder is None else await asyncio.to_thread(sorted, self._folder.glob("??"))
+        removed = 0
+        for folder in folders:  # one at a time: a long look would keep the log of writes from being cut
+            removed += await self._read(partial(self._sweep, folder))
         return removed
 
     def _is_file(self, size: int) -> bool:
@@ -117,12 +147,9 @@ class Blobs:
         except OSError as problem:
             raise _damaged(sha) from problem
 
-    def _sweep(self, reader: Reader) -> int:
+    def _sweep(self, folder: Path, reader: Reader) -> int:
         before = time.time() - GRACE_S
-        return sum(self._remove(reader, path, before) for path in self._stored())
-
-    def _stored(self) -> Iterator[Path]:
-        return iter(()) if self._folder is None else self._folder.glob("??/*")
+        return sum(self._remove(reader, path, before) for path in folder.iterdir())
 
     def _remove(self, reader: Reader, path: Path, before: float) -> bool:
         if reader.one(_KNOWN, sha=path.name) is not None:
@@ -132,6 +159,11 @@ class Blobs:
                 return False
             path.unlink()
             return True
+
+
+def sha_of(data: bytes) -> str:
+    """The name of a blob with these bytes."""
+    return hashlib.sha256(data).hexdigest()
 
 
 def _write_durably(path: Path, data: bytes) -> None:

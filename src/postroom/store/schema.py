@@ -8,6 +8,8 @@ in `migrations/`; a test compares the two.
 
 from __future__ import annotations
 
+from typing import Final
+
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, Table, Text
 
 metadata = MetaData()
@@ -57,6 +59,16 @@ blob = Table(
     Column("sha", Text, nullable=False, unique=True),
     Column("size", BigInteger, nullable=False),
     Column("data", LargeBinary),  # NULL: the bytes are a file
+)
+
+# Every column that names a blob, in whichever room: what none of them names any more is forgotten (`Blobs.release`).
+BLOB_HOLDERS: Final = (
+    ("message", "blob"),
+    ("intake", "blob"),
+    ("outbox", "blob"),
+    ("draft_attachment", "blob"),
+    ("outgoing_blob", "blob"),
+    ("mailbox_attachment", "blob"),
 )
 
 search_document = Table(

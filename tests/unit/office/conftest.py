@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from sqlalchemy import bindparam, delete
 
 from engines import url_of
 from postroom.config import Config
@@ -17,8 +18,11 @@ from postroom.office.ingest import Ingest
 from postroom.office.intake import Envelope, Intake
 from postroom.office.mail import OfficeMail
 from postroom.office.parsing import SplitReader
+from postroom.store import schema
 from postroom.store.engine import Store
+from postroom.store.statement import sql
 
+_LOSE = sql(delete(schema.blob).where(schema.blob.c.sha == bindparam("sha")))
 START = 1_800_000_000_000_000
 OWNER = Principal(kind=Kind.OWNER)
 ALL = MailFilter()
@@ -71,6 +75,11 @@ class House:
         return [(event.kind, event.ref) for event in await self.store.events.after(0, kinds=kinds or None)]
 
 
+async def lose(house: House, sha: str) -> None:
+    """Make a blob's bytes go missing, as a failing disk would."""
+    await house.store.write(lambda tx: tx.run(_LOSE, sha=sha))
+
+
 def letter(
     subject: str = "Hello",
     text: str = "Hi Ada,\nhow are you?",
@@ -114,4 +123,4 @@ async def house(store: Store, config: Config) -> AsyncIterator[House]:
     reader.close()
 
 
-__all__ = ["ALL", "FIRST", "OWNER", "SYSTEM", "FakeClock", "House", "agent", "letter"]
+__all__ = ["ALL", "FIRST", "OWNER", "SYSTEM", "FakeClock", "House", "agent", "letter", "lose"]

@@ -160,3 +160,54 @@ async def test_what_the_gate_says_of_a_due_draft_shows_on_it(house: House, kind:
     assert again.send_status == "scheduled"
     unscheduled = await house.mail.update_draft(agent(1), ADA, made.draft_id, {"send_at": None})
     assert (unscheduled.send_status, unscheduled.fields.labels) == (None, ("draft",))
+
+
+async def test_an_inbox_holds_so_many_drafts_and_says_what_to_do_at_one_more(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("postroom.office.drafts.DRAFTS", 2)
+    await house.inbox("ada")
+    await house.inbox("eve")
+    first, second = await draft(house, text="a"), await draft(house, text="b")
+    with pytest.raises(Forbidden, match="an inbox holds at most 2 drafts") as refused:
+        await draft(house, text="c")
+    assert (refused.value.code, refused.value.fix) == ("limit_exceeded", "send or delete drafts of this inbox first")
+    changed = await house.mail.update_draft(agent(1), ADA, second.draft_id, {"text": "bb"})
+    assert changed.fields.text == "bb"
+    await house.mail.create_draft(OWNER, "eve@postroom.localhost", DraftFields(text="elsewhere"))
+    await house.mail.delete_draft(agent(1), ADA, first.draft_id)
+    assert (await draft(house, text="c")).fields.text == "c"
+
+
+async def test_the_drafts_of_an_inbox_hold_so_many_bytes_and_may_always_shrink(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await house.inbox()
+    file = AttachmentData(content=b"f" * 600, filename="f")
+    first = await draft(house, text="\u00e4" * 100, attachments=(file,))
+    second = await draft(house, text="b" * 100)
+    monkeypatch.setattr("postroom.office.drafts.DRAFTS_BYTES", 1000)
+    for changes in ({"add_attachments": (file,)}, {"text": "b" * 201}, {"html": "b" * 101}, {"subject": "b" * 101}):
+        with pytest.raises(Forbidden, match="hold at most 1000 bytes together"):
+            await house.mail.update_draft(agent(1), ADA, second.draft_id, changes)
+    with pytest.raises(Forbidden, match="hold at most 1000 bytes together"):
+        await draft(house, text="c" * 101)
+    assert await house.mail.get_draft(agent(1), ADA, second.draft_id) == second
+    monkeypatch.setattr("postroom.office.drafts.DRAFTS_BYTES", 10)
+    gone = {"remove_attachments": (first.attachments[0].attachment_id,)}
+    assert (await house.mail.update_draft(agent(1), ADA, first.draft_id, gone)).attachments == ()
+
+
+async def test_a_files_bytes_go_with_the_last_draft_that_has_them(house: House) -> None:
+    await house.inbox()
+    file = AttachmentData(content=b"the bytes", filename="f")
+    sha = await house.store.blobs.put(file.content)
+    made = [await draft(house, text=text, attachments=(file,)) for text in "abc"]
+    await house.mail.delete_draft(agent(1), ADA, made[0].draft_id)
+    assert await house.store.blobs.get(sha) == file.content
+    gone = {"remove_attachments": (made[1].attachments[0].attachment_id,)}
+    await house.mail.update_draft(agent(1), ADA, made[1].draft_id, gone)
+    assert (await house.mail.get_draft(agent(1), ADA, made[2].draft_id)).fields.attachments[0].content == file.content
+    await house.mail.delete_draft(agent(1), ADA, made[2].draft_id)
+    with pytest.raises(NotFound):
+        await house.store.blobs.get(sha)

@@ -19,7 +19,7 @@ from postroom.office.parsing import ParseFailure, SplitReader
 from postroom.store.statement import sql
 from slowreader import SLOW, never, never_the_slow_one
 
-from .conftest import ALL, FIRST, OWNER, House, letter
+from .conftest import ALL, FIRST, OWNER, House, letter, lose
 
 
 async def test_an_accepted_mail_becomes_a_message_its_inbox_lists(house: House) -> None:
@@ -232,7 +232,7 @@ async def test_a_mail_whose_bytes_are_lost_stays_in_the_queue_and_stops_no_other
     lost = letter(text="lost", message_id="<lost@example.com>")
     await house.intake.accept(Envelope(mail_from="bob@example.com", rcpt_to=("ada@postroom.localhost",)), lost)
     sha = hashlib.sha256(lost).hexdigest()
-    await house.store.write(lambda tx: house.store.blobs.drop(tx, sha))
+    await lose(house, sha)
     await house.arrive(letter())
     rows = (await house.mail.list_messages(OWNER, "ada@postroom.localhost", ALL, FIRST)).items
     assert [row.message_id for row in rows] == ["<one@example.com>"]

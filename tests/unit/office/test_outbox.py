@@ -13,7 +13,7 @@ from postroom.office.office import Office
 from postroom.office.outbox import Outbox
 from postroom.store.statement import sql
 
-from .conftest import OWNER, House
+from .conftest import OWNER, House, lose
 from .outgoing import ADA, FakeRelay, frozen, refusal
 
 BOB, CAROL, EVE = "bob@example.com", "carol@example.com", "eve@postroom.localhost"
@@ -289,7 +289,7 @@ async def test_a_mail_whose_bytes_are_lost_fails_and_the_others_go(house: House,
     await office.sender.send(first)
     await office.sender.send(frozen(BOB, outgoing_id="out_2"))
     sha = hashlib.sha256(first.raw).hexdigest()
-    await house.store.write(lambda tx: house.store.blobs.drop(tx, sha))
+    await lose(house, sha)
     await drain(office.outbox)
     events = await house.store.events.after(0, kinds=["outbox.sent", "outbox.failed"])
     assert {event.ref: event.kind for event in events} == {"out_1": "outbox.failed", "out_2": "outbox.sent"}

@@ -18,7 +18,7 @@ from postroom.office.intake import Envelope
 from postroom.store.statement import sql
 from slowreader import SLOW
 
-from .conftest import ALL, OWNER, House, letter
+from .conftest import ALL, OWNER, House, letter, lose
 from .test_ingest import LARGE, HeldReader, arrivals, running
 
 ADA, EVE = "ada@postroom.localhost", "eve@postroom.localhost"
@@ -131,7 +131,7 @@ async def test_mail_whose_bytes_are_lost_holds_up_nobody_for_good(house: House) 
     await accept(house, lost)
     await accept(house, mail("answer", "<answer@example.com>", ["<lost@example.com>"]))
     sha = hashlib.sha256(lost).hexdigest()
-    await house.store.write(lambda tx: house.store.blobs.drop(tx, sha))
+    await lose(house, sha)
     await house.settle()
     assert await threads(house, ADA) == [["answer"]]
 

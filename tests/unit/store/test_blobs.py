@@ -1,15 +1,23 @@
 """Blobs come back byte for byte, or as an error; never damaged, never half."""
 
+import importlib
 import os
 import stat
 from pathlib import Path
 
 import pytest
+from sqlalchemy import bindparam, delete
 
+import postroom
 from postroom.errors import NotFound, StorageFailure
+from postroom.gate.tables import outgoing_blob
 from postroom.limits import BLOB_INLINE_BYTES
+from postroom.store import schema
 from postroom.store.engine import Store
+from postroom.store.statement import insert_or_ignore, sql
 
+_HOLD = insert_or_ignore(outgoing_blob, ("outgoing_id", "blob"))
+_LET_GO = sql(delete(outgoing_blob).where(outgoing_blob.c.outgoing_id == bindparam("outgoing_id")))
 SMALL = b"s" * BLOB_INLINE_BYTES
 LARGE = b"l" * (BLOB_INLINE_BYTES + 1)
 
@@ -77,7 +85,7 @@ async def test_a_sweep_removes_old_files_no_row_refers_to(on_disk: Store) -> Non
     kept = await keep(on_disk, LARGE)
     dropped = await keep(on_disk, LARGE + b"dropped")
     await on_disk.blobs.put(LARGE + b"young")
-    await on_disk.write(lambda tx: on_disk.blobs.drop(tx, dropped))
+    await on_disk.write(lambda tx: on_disk.blobs.release(tx, [dropped]))
     for path in files(on_disk):
         if path.name in (kept, dropped):
             os.utime(path, (0, 0))
@@ -88,6 +96,37 @@ async def test_a_sweep_removes_old_files_no_row_refers_to(on_disk: Store) -> Non
     assert await on_disk.blobs.get(kept) == LARGE
     with pytest.raises(NotFound):
         await on_disk.blobs.get(dropped)
+
+
+async def test_a_blob_goes_with_the_last_row_that_names_it(store: Store) -> None:
+    sha = await keep(store, SMALL)
+    await store.write(lambda tx: tx.run(_HOLD, outgoing_id="out_1", blob=sha))
+    await store.write(lambda tx: tx.run(_HOLD, outgoing_id="out_2", blob=sha))
+    for outgoing_id in ("out_1", "out_2"):
+        await store.write(lambda tx: store.blobs.release(tx, [sha, "0" * 64]))
+        assert await store.blobs.get(sha) == SMALL
+        await store.write(lambda tx, which=outgoing_id: tx.run(_LET_GO, outgoing_id=which))  # type: ignore[misc]  # binds the loop's value
+    await store.write(lambda tx: store.blobs.release(tx, [sha]))
+    with pytest.raises(NotFound):
+        await store.blobs.get(sha)
+
+
+def test_every_column_that_names_a_blob_is_known_to_the_store() -> None:
+    """One left out would have its bytes collected."""
+    for tables in Path(postroom.__file__).parent.glob("*/tables.py"):
+        importlib.import_module(f"postroom.{tables.parent.name}.tables")
+    named = {
+        (table.name, column.name) for table in schema.metadata.tables.values() for column in table.c if column.name == "blob"
+    }
+    assert named == set(schema.BLOB_HOLDERS)
+
+
+async def test_a_blob_put_again_after_its_row_went_is_whole(on_disk: Store) -> None:
+    sha = await keep(on_disk, LARGE)
+    await on_disk.write(lambda tx: on_disk.blobs.release(tx, [sha]))
+    assert await keep(on_disk, LARGE) == sha
+    assert await on_disk.blobs.sweep() == 0
+    assert await on_disk.blobs.get(sha) == LARGE
 
 
 async def test_a_file_put_again_is_young_again(on_disk: Store) -> None:

@@ -99,3 +99,32 @@ asyncio.run(main())
 sys.exit("alembic" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", program], timeout=PATIENCE_S).returncode == 0
+
+
+def test_bytes_nobody_needs_go_with_the_upgrade_and_all_others_stay(database: sqlite3.Connection) -> None:
+    upgrade(database, to="0008")
+    _fill(database, "blob", [{"sha": sha, "size": 1, "data": b"x"} for sha in "abcdefg"])
+    mails = [("held", "a", "bc"), ("sent", "d", "e"), ("refused", "f", "c"), ("expired", "g", "")]
+    for state, raw, files in mails:
+        attachments = "[" + ",".join(f'{{"sha":"{sha}","size":1}}' for sha in files) + "]"
+        _fill(database, "outgoing", [{"outgoing_id": state, "state": state, "raw_sha": raw, "attachments": attachments}])
+    _fill(database, "draft", [{"id": 7, "uuid": "u", "subject": "\u00e4", "text": "abc"}])
+    _fill(database, "draft_attachment", [{"draft": 7, "blob": "e", "size": 40}])
+    upgrade(database)
+
+    needed = {tuple(row) for row in database.execute("SELECT outgoing_id, blob FROM outgoing_blob")}
+    assert needed == {("held", "a"), ("held", "b"), ("held", "c"), ("sent", "d")}
+    assert {row[0] for row in database.execute("SELECT sha FROM blob")} == set("abcde")
+    assert database.execute("SELECT size FROM draft").fetchall() == [(45,)]
+
+
+def _fill(database: sqlite3.Connection, table: str, rows: list[dict[str, object]]) -> None:
+    """Rows with these values; whatever else a column wants is 0 or its own name."""
+    columns = database.execute(f"PRAGMA table_info({table})").fetchall()
+    for row in rows:
+        given = {
+            name: row.get(name, 0 if kind != "TEXT" else name) for _, name, kind, notnull, *_ in columns if notnull or name in row
+        }
+        given = {name: value for name, value in given.items() if name != "id" or "id" in row}
+        marks = ", ".join(f":{name}" for name in given)
+        database.execute(f"INSERT INTO {table} ({', '.join(given)}) VALUES ({marks})", given)

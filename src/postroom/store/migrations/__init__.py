@@ -13,7 +13,7 @@ from typing import Final
 from postroom.errors import StorageFailure
 from postroom.store.dialect import Connection, Dialect
 
-HEAD: Final = "0008"
+HEAD: Final = "0009"
 
 
 def migrate(dialect: Dialect, connection: Connection) -> None:

@@ -140,7 +140,7 @@ CREATE TABLE draft (
     send_at BIGINT, 
     send_status TEXT, 
     created_at BIGINT NOT NULL, 
-    updated_at BIGINT NOT NULL, 
+    updated_at BIGINT NOT NULL, size BIGINT DEFAULT '0' NOT NULL, 
     PRIMARY KEY (id), 
     CONSTRAINT uq_draft_client_id UNIQUE (inbox, client_id), 
     CONSTRAINT uq_draft_uuid UNIQUE (uuid)
@@ -149,6 +149,8 @@ CREATE TABLE draft (
 CREATE INDEX ix_draft_due ON draft (send_status, send_at);
 
 CREATE INDEX ix_draft_inbox ON draft (inbox, updated_at, id);
+
+CREATE INDEX ix_draft_size ON draft (inbox, size);
 
 CREATE TABLE draft_attachment (
     id INTEGER NOT NULL, 
@@ -508,6 +510,14 @@ CREATE INDEX ix_outgoing_content ON outgoing (submitter, content);
 CREATE INDEX ix_outgoing_pod ON outgoing (pod, id);
 
 CREATE INDEX ix_outgoing_state ON outgoing (state, expires_at);
+
+CREATE TABLE outgoing_blob (
+    outgoing_id TEXT NOT NULL, 
+    blob TEXT NOT NULL, 
+    PRIMARY KEY (outgoing_id, blob)
+);
+
+CREATE INDEX ix_outgoing_blob_blob ON outgoing_blob (blob);
 
 CREATE TABLE probe (
     id INTEGER NOT NULL, 
