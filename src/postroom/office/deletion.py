@@ -24,11 +24,16 @@ from postroom.store.engine import Store
 from postroom.store.statement import sql
 from postroom.store.transaction import Tx
 
-_CHUNK: Final = 200  # messages per commit when an inbox goes
+_CHUNK: Final = 200  # messages per commit when a thread or an inbox goes
 
 _FACTS = (t.message.c.id, t.message.c.blob, t.message.c.received, t.message.c.thread, t.message.c.public_id)
 _ONE = sql(select(*_FACTS).where(t.message.c.id == bindparam("key")))
-_OF_THREAD = sql(select(*_FACTS).where(t.message.c.thread == bindparam("thread")))
+_OF_THREAD = sql(
+    select(*_FACTS)
+    .where(t.message.c.thread == bindparam("thread"))
+    .order_by(t.message.c.timestamp.desc(), t.message.c.id.desc())
+    .limit(bindparam("most"))
+)
 _OF_INBOX = sql(select(*_FACTS).where(t.message.c.inbox == bindparam("inbox")).limit(bindparam("most")))
 _DROP_PARTS = tuple(
     sql(delete(table).where(column.in_(key_list("keys"))))
@@ -85,16 +90,20 @@ class Deletion(Desk):
         await self._store.write(drop)
 
     async def delete_thread(self, principal: Principal, inbox_id: str | None, thread_id: str) -> None:
-        """The thread with all its messages."""
+        """The thread with all its messages, the newest first; cut short, what is left of it is a thread."""
         require_owner(principal, "delete threads")
         uuid = check_uuid(thread_id, "thread_id")
+        key, _ = self._store.read_now(lambda reader: find_thread(reader, principal, inbox_id, uuid))
+        now = self._store.clock.now_us()
 
-        def drop(tx: Tx) -> None:
-            key, _ = find_thread(tx, principal, inbox_id, uuid)
-            _drop(tx, self._store, tx.all(_OF_THREAD, thread=key))
-            tx.run(_DROP_THREAD, thread=key)
+        def drop_some(tx: Tx) -> int:
+            facts = tx.all(_OF_THREAD, thread=key, most=_CHUNK)
+            _drop(tx, self._store, facts)
+            _refit(tx, key, at=now)
+            return len(facts)
 
-        await self._store.write(drop)
+        while await self._store.write(drop_some) == _CHUNK:
+            pass
 
     async def delete_inbox(self, principal: Principal, inbox_id: str) -> None:
         """The inbox and everything in it; it takes no more mail from the first moment on."""

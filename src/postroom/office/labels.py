@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from sqlalchemy import and_, bindparam, delete, select, update
+from sqlalchemy import and_, bindparam, delete, func, select, tuple_, update
 
 from postroom.errors import Invalid
 from postroom.limits import LABELS
@@ -50,14 +50,26 @@ _SPOT = (
 SPOT_OF_MESSAGE = sql(
     select(*_SPOT).join(t.thread, t.thread.c.id == t.message.c.thread).where(t.message.c.id == bindparam("key"))
 )
-SPOTS_OF_THREAD = sql(
+_SPOTS_OF_THREAD = sql(
     select(*_SPOT)
     .join(t.thread, t.thread.c.id == t.message.c.thread)
-    .where(t.message.c.thread == bindparam("thread"))
+    .where(
+        t.message.c.thread == bindparam("thread"),
+        tuple_(t.message.c.timestamp, t.message.c.id) > tuple_(bindparam("at"), bindparam("key")),
+    )
     .order_by(t.message.c.timestamp, t.message.c.id)
+    .limit(bindparam("most"))
+)
+_CROWDED = sql(
+    select(t.message_label.c.message)
+    .where(t.message_label.c.thread == bindparam("thread"))
+    .group_by(t.message_label.c.message)
+    .having(func.count() > bindparam("most"))
 )
 
 Spot = tuple[int, str, int, int, int, str]  # the columns of _SPOT
+Mark = tuple[int, int]  # a message's timestamp and key: how far through a thread
+START: Final[Mark] = (-(1 << 63), 0)
 
 
 def hidden_bits(labels: Iterable[str]) -> int:
@@ -78,20 +90,38 @@ def labels_of_threads(reader: Reader, keys: Sequence[int]) -> dict[int, tuple[st
     return grouped(reader.all(_OF_THREADS, keys=keys)) if keys else {}
 
 
+def spots_of_thread(reader: Reader, thread: int, after: Mark, most: int) -> list[Spot]:
+    """The next messages of a thread, oldest first."""
+    rows = reader.all(_SPOTS_OF_THREAD, thread=thread, at=after[0], key=after[1], most=most)
+    return [(row[0], row[1], row[2], row[3], row[4], row[5]) for row in rows]
+
+
+def check_room(reader: Reader, thread: int, *, add: Sequence[str], remove: Sequence[str]) -> None:
+    """Raises `Invalid` when some message of a thread has no room for these labels."""
+    crowded = [row[0] for row in reader.all(_CROWDED, thread=thread, most=LABELS - len(add))]
+    for labels in labels_of_messages(reader, crowded).values():
+        _edited(set(labels), add, remove)
+
+
 def apply_labels(tx: Tx, spots: Sequence[Spot], inbox: Inbox, *, add: Sequence[str], remove: Sequence[str], at: int) -> None:
     """Change the labels of these messages of one inbox, and tell what changed."""
     before = labels_of_messages(tx, [spot[0] for spot in spots])
     for spot in spots:
         had = set(before.get(spot[0], ()))
-        now = had.union(add).difference(remove)
-        if len(now) > LABELS:
-            raise Invalid(
-                f"a message carries at most {LABELS} labels",
-                errors=[{"path": ["add_labels"], "message": f"more than {LABELS} labels", "code": "too_many"}],
-            )
+        now = _edited(had, add, remove)
         if now != had:
             _change(tx, spot, inbox, added=sorted(now - had), removed=sorted(had - now), at=at)
             tx.run(_SET_HIDDEN, key=spot[0], hidden=hidden_bits(now), at=at)
+
+
+def _edited(had: set[str], add: Sequence[str], remove: Sequence[str]) -> set[str]:
+    now = had.union(add).difference(remove)
+    if len(now) > LABELS:
+        raise Invalid(
+            f"a message carries at most {LABELS} labels",
+            errors=[{"path": ["add_labels"], "message": f"more than {LABELS} labels", "code": "too_many"}],
+        )
+    return now
 
 
 def mark(tx: Tx, spot: Spot, label: str) -> None:

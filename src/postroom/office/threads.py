@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, Final
 
 from sqlalchemy import and_, bindparam, exists, select, tuple_
 
@@ -21,7 +21,7 @@ from postroom.model.paging import MailFilter, Page, PageRequest, make_token, rea
 from postroom.model.principal import Principal
 from postroom.office import tables as t
 from postroom.office.desk import Desk, Place, check_uuid, place_of_key
-from postroom.office.labels import SPOTS_OF_THREAD, apply_labels, labels_of_threads
+from postroom.office.labels import START, Mark, apply_labels, check_room, labels_of_threads, spots_of_thread
 from postroom.office.listing import Row, Shape, Walk, beyond, contains, in_order, within
 from postroom.office.messages import message_nouns, required_edit
 from postroom.office.rows import (
@@ -35,6 +35,8 @@ from postroom.office.rows import (
 )
 from postroom.store.statement import Statement, sql
 from postroom.store.transaction import Reader, Tx
+
+_AT_ONCE: Final = 100  # messages whose labels are changed in one commit
 
 _KEYS = sql(select(t.thread.c.id, t.thread.c.inbox).where(t.thread.c.uuid == bindparam("uuid")))
 BY_KEYS = sql(select(*THREAD_COLUMNS).join(t.inbox, t.inbox.c.id == t.thread.c.inbox).where(t.thread.c.id.in_(key_list("keys"))))
@@ -139,18 +141,32 @@ class Threads(Desk):
     async def update_thread(
         self, principal: Principal, inbox_id: str | None, thread_id: str, add: Sequence[str], remove: Sequence[str]
     ) -> tuple[str, ...]:
-        """Change the labels of all its messages; the thread's full set afterwards."""
+        """Change the labels of all its messages; the thread's full set afterwards.
+
+        Oldest first, so many in a commit, so that nobody waits long for a long thread. Asked again, it finds those done.
+        """
         uuid = check_uuid(thread_id, "thread_id")
         added, removed = required_edit(add, remove)
         now = self._store.clock.now_us()
 
-        def change(tx: Tx) -> tuple[str, ...]:
-            key, place = find_thread(tx, principal, inbox_id, uuid)
-            spots = [(row[0], row[1], row[2], row[3], row[4], row[5]) for row in tx.all(SPOTS_OF_THREAD, thread=key)]
-            apply_labels(tx, spots, place.inbox, add=added, remove=removed, at=now)
-            return labels_of_threads(tx, [key]).get(key, ())
+        def check(reader: Reader) -> None:
+            key, _ = find_thread(reader, principal, inbox_id, uuid)
+            check_room(reader, key, add=added, remove=removed)
 
-        return await self._store.write(change)
+        def change(tx: Tx, after: Mark) -> tuple[Mark | None, tuple[str, ...]]:
+            key, place = find_thread(tx, principal, inbox_id, uuid)
+            spots = spots_of_thread(tx, key, after, _AT_ONCE)
+            apply_labels(tx, spots, place.inbox, add=added, remove=removed, at=now)
+            if len(spots) == _AT_ONCE:
+                return (spots[-1][4], spots[-1][0]), ()
+            return None, labels_of_threads(tx, [key]).get(key, ())
+
+        await self._store.read(check)
+        reached: Mark | None = START
+        labels: tuple[str, ...] = ()
+        while reached is not None:
+            reached, labels = await self._store.write(partial(change, after=reached))
+        return labels
 
 
 def find_thread(reader: Reader, principal: Principal, inbox_id: str | None, uuid: str) -> tuple[int, Place]:

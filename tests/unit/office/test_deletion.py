@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from postroom.errors import Forbidden, NotFound
+from postroom.errors import Forbidden, NotFound, StorageFailure
 from postroom.model.mail import DraftFields
 from postroom.office.office import Office
 
@@ -79,3 +81,31 @@ async def test_an_agent_deletes_nothing(house: House) -> None:
     ):
         with pytest.raises(Forbidden):
             await refused
+
+
+async def test_a_long_thread_goes_in_several_commits_and_what_is_left_of_it_fits(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("postroom.office.deletion._CHUNK", 2)
+    await house.inbox()
+    for number in range(5):
+        extra = ["In-Reply-To: <m0@example.com>"] if number else []
+        await house.arrive(letter(message_id=f"<m{number}@example.com>", extra=extra))
+    thread_id = (await house.mail.get_message(OWNER, ADA, "<m0@example.com>")).thread_id
+    write, writes = house.store.write, []
+
+    async def dies_at_the_second(fn: Any) -> Any:
+        writes.append(fn)
+        if len(writes) == 2:
+            raise StorageFailure("the disk is full")
+        return await write(fn)
+
+    monkeypatch.setattr(house.store, "write", dies_at_the_second)
+    with pytest.raises(StorageFailure):
+        await house.mail.delete_thread(OWNER, ADA, thread_id)
+    left = await house.mail.get_thread(OWNER, None, thread_id)
+    assert (left.message_count, left.last_message_id) == (3, "<m2@example.com>")
+    await house.mail.delete_thread(OWNER, ADA, thread_id)
+    with pytest.raises(NotFound):
+        await house.mail.get_thread(OWNER, None, thread_id)
+    assert (await house.mail.list_messages(OWNER, ADA, ALL, FIRST)).items == ()

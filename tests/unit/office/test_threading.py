@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from postroom.errors import Invalid, NotFound
+from postroom.errors import Invalid, NotFound, StorageFailure
 from postroom.model.paging import MailFilter, PageRequest
 
 from .conftest import ALL, FIRST, OWNER, House, agent, letter
@@ -167,3 +169,56 @@ async def test_pages_of_a_long_thread_lead_from_the_newest_to_the_oldest(house: 
         if token is None:
             break
     assert pages == [["4", "5", "6"], ["1", "2", "3"], ["0"]]
+
+
+async def long_thread(house: House, count: int = 5) -> str:
+    for number in range(count):
+        extra = ["In-Reply-To: <m0@example.com>"] if number else []
+        await house.arrive(letter(message_id=f"<m{number}@example.com>", extra=extra))
+    return await thread_of(house, "<m0@example.com>")
+
+
+async def test_a_long_thread_is_labelled_oldest_first_in_several_commits(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("postroom.office.threads._AT_ONCE", 2)
+    await house.inbox()
+    thread_id = await long_thread(house)
+    assert await house.mail.update_thread(OWNER, None, thread_id, ["todo"], ["unread"]) == ("received", "todo")
+    told = [f"<m{number}@example.com>" for number in range(5)]
+    assert await house.events("label.added") == [("label.added", ref) for ref in told]
+    assert await house.events("label.removed") == [("label.removed", ref) for ref in told]
+
+
+async def test_labelling_that_was_cut_short_is_completed_by_asking_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("postroom.office.threads._AT_ONCE", 2)
+    await house.inbox()
+    thread_id = await long_thread(house)
+    write, writes = house.store.write, []
+
+    async def dies_at_the_second(fn: Any) -> Any:
+        writes.append(fn)
+        if len(writes) == 2:
+            raise StorageFailure("the disk is full")
+        return await write(fn)
+
+    monkeypatch.setattr(house.store, "write", dies_at_the_second)
+    with pytest.raises(StorageFailure):
+        await house.mail.update_thread(OWNER, None, thread_id, ["todo"], [])
+    assert len(await house.events("label.added")) == 2
+    assert await house.mail.update_thread(OWNER, None, thread_id, ["todo"], []) == ("received", "todo", "unread")
+    assert [ref for _, ref in await house.events("label.added")] == [f"<m{number}@example.com>" for number in range(5)]
+
+
+async def test_a_message_without_room_for_a_label_leaves_its_whole_thread_as_it_was(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("postroom.office.threads._AT_ONCE", 2)
+    await house.inbox()
+    thread_id = await long_thread(house)
+    full = [f"label{number}" for number in range(254)]
+    await house.mail.update_message(OWNER, ADA, "<m4@example.com>", full, [])
+    before = len(await house.events("label.added"))
+    with pytest.raises(Invalid, match="at most 256 labels"):
+        await house.mail.update_thread(OWNER, None, thread_id, ["one more"], [])
+    assert len(await house.events("label.added")) == before
+    assert "todo" in await house.mail.update_thread(OWNER, None, thread_id, ["todo"], ["unread"])
+    assert "label0" in await house.mail.update_thread(OWNER, None, thread_id, ["label0"], [])
