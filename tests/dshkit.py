@@ -23,6 +23,9 @@ from served import Served, clean_environment, eventually
 
 ROOT = Path(__file__).resolve().parents[1]
 TURN_S = PATIENCE_S
+AS_NOBODY = (  # another user to whoever asks who connects, and still one that may read the files of whoever runs the tests
+    "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=+dac_override", "--ambient-caps=+dac_override",
+)  # fmt: skip
 
 
 def program() -> str:
@@ -112,11 +115,13 @@ def person_patch(home: Path, person: Person) -> Path:
 
 @dataclass
 class Web:
-    """One `dsh web`, over a home that outlives it."""
+    """One `dsh web`, over a home that outlives it. `paged`: its page is there to be used, and no person's stand-in."""
 
     home: Path
     model_url: str
     person: Person
+    paged: bool = False
+    prefix: tuple[str, ...] = ()
     process: subprocess.Popen[str] | None = None
     lines: list[str] = field(default_factory=list)
 
@@ -124,15 +129,20 @@ class Web:
     def patch(self) -> Path:
         return self.home / "profiles" / "web" / "cordis.patch.yml"
 
+    @property
+    def url(self) -> str:
+        """Where its page is, with the token it asks for; "" before it says so."""
+        return next((found[0] for line in self.lines if (found := re.search(r"http://\S+token=\S+", line))), "")
+
     def start(self) -> None:
         """Until it says where its page is."""
         self.home.mkdir(exist_ok=True)
         workspace = self.home.with_name(f"{self.home.name}-workspace")
         workspace.mkdir(exist_ok=True)
-        extra = person_patch(self.home, self.person)
+        extra = ROOT / "tests/clients/dsh_page.yml" if self.paged else person_patch(self.home, self.person)
         environ = {**clean_environment(), "DSH_HOME": str(self.home), "DSH_TELEMETRY_MODE": "DISABLED"}
         environ |= {"DEEPSEEK_API_KEY": "scripted", "DEEPSEEK_BASE_URL": self.model_url}
-        command = [program(), "web", "--patch", str(extra), "--no-open", "--port", "0"]
+        command = [*self.prefix, program(), "web", "--patch", str(extra), "--no-open", "--port", "0"]
         self.lines = []
         self.process = subprocess.Popen(
             command,
@@ -144,7 +154,7 @@ class Web:
             start_new_session=True,
         )
         threading.Thread(target=self._listen, args=(self.process, self.lines), daemon=True).start()
-        eventually(lambda: any(re.search(r"http://\S+token=\S+", line) for line in self.lines), PATIENCE_S)
+        eventually(lambda: self.url, PATIENCE_S)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """End it, and wait until it is gone."""
@@ -167,10 +177,10 @@ class Web:
 
 
 @contextlib.contextmanager
-def web(home: Path, model_url: str) -> Iterator[Web]:
+def web(home: Path, model_url: str, *, paged: bool = False, prefix: tuple[str, ...] = ()) -> Iterator[Web]:
     """A running `dsh web` for the length of a block."""
     person = Person()
-    harness = Web(home, model_url, person)
+    harness = Web(home, model_url, person, paged=paged, prefix=prefix)
     try:
         harness.start()
         yield harness
