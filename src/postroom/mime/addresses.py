@@ -16,12 +16,12 @@ from typing import Final
 from postroom.errors import Invalid
 from postroom.limits import STRUCTURED_HEADER_BYTES
 from postroom.mime.encoded_words import decode_words, unfold
+from postroom.model.hostname import ascii_domain
 
 _ADDRESSES: Final = 1000
 _ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _DOT_ATOM: Final = re.compile(rf"{_ATOM}(?:\.{_ATOM})*")
 _QUOTED: Final = re.compile(r'"(?:[\x20-\x21\x23-\x5b\x5d-\x7e]|\\[\x20-\x7e])*"')
-_LABEL: Final = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)")
 _LITERAL: Final = re.compile(r"\[(?:\d{1,3}(?:\.\d{1,3}){3}|IPv6:[0-9A-Fa-f:.]{2,45})\]")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\u0085\u2028\u2029]")
 _SPECIAL: Final = re.compile(r'[()<>\[\]:;@\\,."]')
@@ -51,7 +51,7 @@ class Address:
     @property
     def canonical(self) -> str:
         """`addr` with the domain as IDNA A-labels: the form to compare and to hand to a mail server."""
-        return f"{self.local}@{_to_ascii(self.domain) or self.domain.lower()}"
+        return f"{self.local}@{ascii_domain(self.domain) or self.domain.lower()}"
 
     @property
     def formatted(self) -> str:
@@ -91,10 +91,10 @@ def _strict_spec(text: str, display: str | None, spec: str) -> Address:
             "only ASCII is supported before the @" if not local.isascii() else "what stands before the @ is not allowed there"
         )
         raise _bad(text, reason)
-    ascii_domain = domain.lower() if _LITERAL.fullmatch(domain) else _to_ascii(domain)
-    if ascii_domain is None:
+    host = domain.lower() if _LITERAL.fullmatch(domain) else ascii_domain(domain)
+    if host is None:
         raise _bad(text, "what follows the @ is not a domain")
-    return Address(display, _plain_local(local), ascii_domain)
+    return Address(display, _plain_local(local), host)
 
 
 def _bad(text: str, why: str) -> Invalid:
@@ -112,19 +112,6 @@ def _plain_local(local: str) -> str:
         bare = _ESCAPE.sub(r"\1", local[1:-1])
         return bare if _DOT_ATOM.fullmatch(bare) else local
     return local
-
-
-def _to_ascii(domain: str) -> str | None:
-    """The domain as lower-case A-labels, or None when it is not one."""
-    if not domain or len(domain) > 253:
-        return None
-    name = domain.lower()
-    if not name.isascii():
-        try:
-            name = name.encode("idna").decode("ascii").lower()
-        except UnicodeError:
-            return None
-    return name if all(_LABEL.fullmatch(label) for label in name.split(".")) else None
 
 
 def display_holds_address(address: Address) -> bool:

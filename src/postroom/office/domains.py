@@ -124,7 +124,7 @@ class Domains(Desk):
 
     async def get_domain(self, principal: Principal, name: str) -> Domain:
         await self._enter_fixed()
-        return self._get(name.strip().lower())
+        return self._get(canonical_domain(name) or name.strip().lower())
 
     async def update_domain(self, principal: Principal, name: str, changes: Mapping[str, bool]) -> Domain:
         """Change flags. A record that is now needed and was not before has to be found first."""

@@ -17,8 +17,8 @@ from sqlalchemy import and_, bindparam, select
 from postroom.config import Config
 from postroom.errors import Invalid, Refused, TooLarge
 from postroom.limits import MAIL_BYTES
-from postroom.mime.addresses import Address
 from postroom.mime.parse import Head, scan_head
+from postroom.model.hostname import ascii_domain
 from postroom.model.principal import DEFAULT_POD
 from postroom.office import tables as t
 from postroom.office.desk import insert_into
@@ -138,8 +138,8 @@ def local_recipients(addresses: Sequence[str], domains: Collection[str]) -> tupl
 
 
 def _domain(address: str) -> str:
-    domain = address.rpartition("@")[2].rstrip(">").rstrip(".").lower()
-    return domain if domain.isascii() else Address(None, "", domain).canonical.removeprefix("@")
+    domain = address.rpartition("@")[2].rstrip(">").rstrip(".")
+    return ascii_domain(domain) or domain.lower()
 
 
 def _borrowed(where: str, domain: str) -> Refused:

@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from postroom.config import Config
 from postroom.errors import StorageFailure
+from postroom.model.hostname import ascii_domain
 from postroom.office import tables as t
 from postroom.store.engine import Store
 from postroom.store.statement import sql
@@ -17,11 +18,11 @@ _ADDED = sql(select(t.domain.c.name).order_by(t.domain.c.id))
 
 
 class LocalDomains(Collection[str]):
-    """The names, in lower case, the config's first. Always as they are now."""
+    """The names, as domains are compared, the config's first. Always as they are now."""
 
     def __init__(self, store: Store, config: Config) -> None:
         self._store = store
-        self.fixed = tuple(domain.lower() for domain in config.office.domains)
+        self.fixed = tuple(ascii_domain(domain) or domain.lower() for domain in config.office.domains)
         self.names = self.fixed
         self.refresh()
         store.on_others(self._others_wrote)

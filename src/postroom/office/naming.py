@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from postroom.errors import Forbidden, Invalid
 from postroom.limits import DISPLAY_NAME_CHARS, KEY_CHARS
+from postroom.model.hostname import ascii_domain
 
 _USERNAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9_+-]|\.(?!\.)){0,62}[a-z0-9]|[a-z0-9]")
 _CLIENT_ID: Final = re.compile(rf"[A-Za-z0-9\-._~]{{1,{KEY_CHARS}}}")
@@ -56,8 +57,8 @@ def check_username(username: str) -> str:
 
 def check_domain(domain: str, domains: tuple[str, ...]) -> str:
     """One of the configured domains. Raises `Forbidden`."""
-    name = domain.strip().lower()
-    if name not in domains:
+    name = ascii_domain(domain.strip())
+    if name is None or name not in domains:
         raise Forbidden(
             "that domain is not one of this office's",
             code="domain_not_verified",

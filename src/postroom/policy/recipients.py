@@ -1,7 +1,7 @@
 """When an entry of a list (limit, trusted, blocked) means a given address.
 
 An entry is a full address, a domain, or `@domain`; a domain does not stand for its sub-domains.
-Both sides are compared in one canonical form: case folded, domain in its ASCII (IDNA) spelling.
+Both sides are compared in one canonical form: case folded, domain in the spelling mail servers are told.
 Only a single plain address can match: a display name, a group, a second address or a line break
 makes it none, so no entry can be met by an address hidden beside another.
 """
@@ -9,15 +9,13 @@ makes it none, so no entry can be met by an address hidden beside another.
 from __future__ import annotations
 
 import re
-import unicodedata
 
 from postroom.errors import Invalid
+from postroom.model.hostname import ascii_domain
 
 _PLAIN = re.compile(r'[^\s<>()\[\],;:"\\@\x00-\x1f\x7f]+@[^\s<>()\[\],;:"\\@\x00-\x1f\x7f]+')
+_FINAL_DOT = re.compile("[.\u3002\uff0e\uff61]$")
 _QUOTED_ATOM = re.compile(r'^"([^\s<>()\[\],;:"\\@]+)"@')  # "bob"@example.com is bob@example.com
-_LABEL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
-_DOTS = re.compile("[\u3002\uff0e\uff61]")
-_DOMAIN_CHARS = 253
 
 
 def matches(entry: str, address: str) -> bool:
@@ -47,21 +45,8 @@ def canonical_address(address: str) -> str | None:
 
 
 def canonical_domain(domain: str) -> str | None:
-    """The domain lower-cased in ASCII (IDNA 2008 without its tables), no final dot; None if it cannot be one."""
-    text = _DOTS.sub(".", domain.strip()).removesuffix(".")
-    labels = [_ascii_label(label) for label in text.split(".")]
-    return None if not all(labels) or len(text) > _DOMAIN_CHARS else ".".join(label for label in labels if label)
-
-
-def _ascii_label(label: str) -> str | None:
-    if label.isascii():
-        return label.lower() if _LABEL.fullmatch(label) else None
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", label).lower())
-    if folded.isascii():
-        return _ascii_label(folded)
-    if any(unicodedata.category(char)[0] not in "LMN" and char != "-" for char in folded):
-        return None
-    return "xn--" + folded.encode("punycode").decode("ascii")
+    """The domain as `model.hostname` compares it, without a final dot; None if it cannot be one."""
+    return ascii_domain(_FINAL_DOT.sub("", domain.strip()))
 
 
 def check_entry(entry: str) -> str:

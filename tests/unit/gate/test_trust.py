@@ -168,3 +168,22 @@ async def test_whatever_way_an_agent_reads_mail_from_outside_it_is_noted(house, 
     await read(mail, agent)
     await read(mail, agent)
     assert list(log.refs(agent.agent_id)) == noted
+
+
+FORMS = ["stra\u00dfe.example", "xn--strae-oqa.example"]
+
+
+@pytest.mark.parametrize("entry", FORMS)
+@pytest.mark.parametrize("domain", FORMS)
+async def test_a_blocked_domain_is_blocked_in_whichever_form_either_side_writes_it(house, entry, domain):
+    house.mail.block = (entry,)
+    refused = await house.submit(to=(f"bob@{domain}",))
+    assert (refused.state, refused.refused) == (State.REFUSED, ("bob@xn--strae-oqa.example",))
+
+
+@pytest.mark.parametrize("entry", FORMS)
+@pytest.mark.parametrize("domain", FORMS)
+async def test_a_limit_lets_its_domain_through_in_either_form_and_no_other(house, entry, domain):
+    house.open = house.gate(limit=(entry,))
+    assert (await house.submit(to=(f"bob@{domain}",))).state is State.HELD
+    assert (await house.submit(to=("bob@strasse.example",))).state is State.REFUSED
