@@ -251,7 +251,7 @@ def test_b58_the_four_commands_answer_the_person(daemon, harness, model):
     assert len(model.bodies) == requests
 
 
-def test_a54_with_wake_off_no_turn_starts_until_the_person_writes_and_a_followup_wakes_the_cold_session(model, tmp_path):
+def test_a54_with_wake_off_no_turn_starts_until_the_person_writes_a_followup_is_due_or_waking_is_switched_on(model, tmp_path):
     config = CONFIG.replace("true", "false") + "[sessions]\nfollowup_sweep_s = 1\n"
     with serving(tmp_path / "data", config) as daemon, web(tmp_path / "home", model.url) as harness:
         connect(daemon, harness.home)
@@ -274,6 +274,14 @@ def test_a54_with_wake_off_no_turn_starts_until_the_person_writes_and_a_followup
         assert told.count(f"message_id {message_id}:") == 1
         assert told.index("what is new?") < told.index("Follow-up due")
         eventually(lambda: not [one for one in daemon.ok("GET", thread)["labels"] if "followup" in one], TURN_S)
+
+        later = mail(daemon, answers=message_id)
+        row = eventually(lambda: (row := session_with(daemon, later))["waiting"] and row, TURN_S)
+        assert (row["waiting"], row["pending"], model.saw(later)) == ("wake is off", 1, None)
+        (daemon.data / "postroom.toml").write_text(config.replace("agent = false", "agent = true"), encoding="utf-8")
+        assert json.loads(daemon.cli("reload", "--json").stdout) == {"taken": ["inbound.wake_idle_agent"], "restart": []}
+        assert taken(daemon, later)["session_id"] == row["session_id"]
+        assert history(model.saw(later)).count(f"message_id {later}:") == 1
 
 
 def test_a59_an_idle_session_is_closed_without_loss_and_the_next_mail_resumes_it(model, tmp_path):

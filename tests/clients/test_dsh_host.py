@@ -227,6 +227,33 @@ def test_a54_with_wake_off_no_turn_starts_and_a_followup_wakes_the_cold_session(
         eventually(lambda: not [one for one in daemon.ok("GET", thread)["labels"] if "followup" in one], TURN_S)
 
 
+def test_a54_what_waited_is_told_once_when_a_person_wakes_it_or_waking_is_switched_on_in_the_running_house(model, tmp_path):
+    with serving(tmp_path / "data", CONFIG) as daemon:
+        daemon.agent("sleeper")
+        ids = [mail(daemon, to=SLEEPER)]
+        ids.append(mail(daemon, to=SLEEPER, answers=ids[0]))
+        other = mail(daemon, to=SLEEPER)
+        for one, count in ((ids[1], 2), (other, 1)):
+            row = eventually(lambda one=one: (row := session_with(daemon, one, SLEEPER))["waiting"] and row)
+            assert (row["waiting"], row["pending"], row["host"]) == ("wake is off", count, "dsh")
+        assert runtimes(daemon) == []
+        daemon.cli("sessions", "wake", session_with(daemon, other, SLEEPER)["session_id"])
+        taken(daemon, other, SLEEPER)
+        assert session_with(daemon, ids[1], SLEEPER)["waiting"] == "wake is off"
+        assert [model.saw(one) for one in ids] == [None, None]
+
+        (daemon.data / "postroom.toml").write_text(CONFIG.replace("wake = false", "wake = true"), encoding="utf-8")
+        assert json.loads(daemon.cli("reload", "--json").stdout) == {"taken": ["agents.sleeper.wake"], "restart": []}
+        assert json.loads(daemon.cli("reload", "--json").stdout) == {"taken": [], "restart": []}
+        taken(daemon, ids[1], SLEEPER)
+        last = mail(daemon, to=SLEEPER, answers=ids[1])
+        taken(daemon, last, SLEEPER)
+        told = history(model.saw(last))
+        assert [told.count(f"message_id {one}:") for one in (*ids, last)] == [1, 1, 1]
+        assert "offered before" not in told
+        assert [newest(body).count(f"message_id {other}:") for body in model.bodies if other in history(body)] == [1]
+
+
 def settle(daemon: Served, session_id: str) -> None:
     """Until the session is on disk: a log is written a little after its turn."""
     eventually(lambda: list((daemon.data / "dsh").glob(f"*/home/sessions/**/*{session_id}*")))

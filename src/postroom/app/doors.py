@@ -66,6 +66,7 @@ def http_app(house: House, listener: Listener, mcp: McpDoor, socket: Lazy) -> AS
         reading=reader_tools(house),
         hooks=None if house.hosted else mail,
         office=house.hosted.report if house.hosted else None,
+        reload=house.reload,
     )
     streams = StreamDoor(house.mailbox, limit=house.config.mailbox.stream_limit)
     origin = build(

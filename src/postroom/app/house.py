@@ -21,6 +21,7 @@ from postroom import config as settings
 from postroom.access.access import Access
 from postroom.app.duty import Duty
 from postroom.app.frames import WebhookBodies
+from postroom.app.reload import Reload
 from postroom.app.ringing import Ringing
 from postroom.clock import Clock, SystemClock
 from postroom.config import Config
@@ -44,6 +45,7 @@ from postroom.safety.redact import Redactor
 from postroom.sessions.hosts.bridge import BridgeHost
 from postroom.sessions.hosts.command import CommandHost
 from postroom.sessions.room import Sessions
+from postroom.sessions.waking import Waking
 from postroom.store.engine import Store
 from postroom.wires.fetch import Fetcher
 from postroom.wires.smtp import Relay
@@ -80,6 +82,7 @@ class House:
         gate: Gate,
         mail: OfficeMail,
         sessions: Sessions,
+        waking: Waking,
         bridge: BridgeHost,
         mailbox: Mailbox,
         ringing: Ringing,
@@ -97,6 +100,8 @@ class House:
         self.gate = gate
         self.mail = mail
         self.sessions = sessions
+        self.waking = waking
+        self.reload: Reload | None = None  # set where there is a config to read again
         self.bridge = bridge
         self.mailbox = mailbox
         self.ringing = ringing
@@ -149,7 +154,10 @@ class House:
         hosts = session_hosts(folder, config, access, address)
         mailbox = await mailbox_of(folder, store, access, config, redactor)
         directory = access.principal_of
-        sessions = Sessions(store, mail, config, redactor=redactor, directory=directory, hosts=hosts, visitor=bridge)
+        waking = Waking(config)
+        sessions = Sessions(
+            store, mail, config, redactor=redactor, directory=directory, hosts=hosts, visitor=bridge, waking=waking
+        )
         reader = Reader(
             config.reader,
             folder=folder / "reader",
@@ -169,9 +177,10 @@ class House:
             gate=gate,
             mail=mail,
             sessions=sessions,
+            waking=waking,
             bridge=bridge,
             mailbox=mailbox,
-            ringing=Ringing(store, mailbox, config, hosts=hosts, names=partial(agent_ids, access)),
+            ringing=Ringing(store, mailbox, config, waking=waking, hosts=hosts, names=partial(agent_ids, access)),
             reader=reader,
             signer=DownloadSigner(await access.house_secret(SECRET), clock),
             redactor=redactor,

@@ -27,6 +27,7 @@ from postroom.model.session import Delivery, Notice, SessionHost
 from postroom.safety.fence import Fence
 from postroom.sessions.dispatch import HOUR_US, RETRIES_S
 from postroom.sessions.notices import REMINDER
+from postroom.sessions.waking import Waking
 from postroom.store.engine import Store
 from postroom.tools.mailbox_view import message_block
 
@@ -39,27 +40,34 @@ log = structlog.get_logger("postroom.sessions")
 class Ringing:
     """Follows the mailbox for every agent whose sessions a host of ours runs."""
 
-    def __init__(self, store: Store, mailbox: Mailbox, config: Config, *, hosts: Mapping[str, SessionHost], names: Names) -> None:
+    def __init__(
+        self, store: Store, mailbox: Mailbox, config: Config, *, waking: Waking, hosts: Mapping[str, SessionHost], names: Names
+    ) -> None:
         self._store = store
         self._mailbox = mailbox
         self._config = config
+        self._waking = waking
         self._hosts = hosts
         self._names = names
         self._woken: dict[str, deque[int]] = {}
+        self._handing: set[str] = set()
 
     async def run(self) -> None:
-        """Follow until cancelled."""
-        driven = [name for name, agent in self._config.agents.items() if agent.host in self._hosts and self._wakes(name)]
+        """Follow until cancelled, whoever may be woken just now."""
+        hosted = [name for name, agent in self._config.agents.items() if agent.host in self._hosts]
+        following: dict[str, asyncio.Task[None]] = {}
         async with asyncio.TaskGroup() as tasks:
-            for name in driven:
-                tasks.create_task(self._steadily(name))
-
-    def _wakes(self, name: str) -> bool:
-        wake = self._config.agents[name].wake
-        return self._config.inbound.wake_idle_agent if wake is None else wake
+            while True:
+                for name in hosted:
+                    task = following.get(name)
+                    if self._waking.may(name) and (task is None or task.done()):
+                        following[name] = tasks.create_task(self._steadily(name))
+                    elif not self._waking.may(name) and task is not None and name not in self._handing:
+                        following.pop(name).cancel()  # else it ends by itself once the turn has ended
+                await self._waking.change()
 
     async def _steadily(self, name: str) -> None:
-        while True:
+        while self._waking.may(name):
             try:
                 await self._follow(name)
             except StorageFailure:
@@ -69,7 +77,7 @@ class Ringing:
     async def _follow(self, name: str) -> None:
         cursor, failures = await self._store.events.cursor(_CURSOR + name), 0
         with self._mailbox.bells.listening(name) as bell:
-            while True:
+            while self._waking.may(name):
                 bell.clear()
                 query = Query(reader=name, since=max(cursor, self._acknowledged(name)), limit=SHOWN)
                 found = self._mailbox.look(query)
@@ -104,6 +112,7 @@ class Ringing:
             notices=tuple(_notice(message, again=again) for message in messages),
             wake=True,
         )
+        self._handing.add(name)
         try:
             return await self._hosts[self._config.agents[name].host].deliver(delivery)
         except StorageFailure:
@@ -111,10 +120,12 @@ class Ringing:
         except Exception:  # a host is foreign code: whatever it raises, nothing was taken and the messages are offered again
             log.exception("delivery_failed", session_id=delivery.session_id)
             return False
+        finally:
+            self._handing.discard(name)
 
     async def _took(self, name: str, seq: int) -> None:
-        self._mailbox.roster.notified(name, seq)
         await self._store.write(lambda tx: self._store.events.set_cursor(tx, _CURSOR + name, seq))
+        self._mailbox.roster.notified(name, seq)  # said once it will not be offered again
 
     async def _pause(self, bell: asyncio.Event, failures: int) -> None:
         """Until the next offer is due; after the last one until new mail comes."""

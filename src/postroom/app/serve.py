@@ -6,7 +6,8 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import uvloop
@@ -16,6 +17,7 @@ from postroom import config as settings_of
 from postroom.app.doors import http_app, mcp_door, socket_door
 from postroom.app.house import House
 from postroom.app.logs import configure
+from postroom.app.reload import Reload
 from postroom.cli.options import ServeOptions
 from postroom.config import Config
 from postroom.interfaces.http.server import HttpServer, bind
@@ -25,13 +27,15 @@ from postroom.store.endpoint import remove_endpoint, write_endpoint
 def run(options: ServeOptions) -> int:
     """Serve until SIGTERM or SIGINT; 0 when it ended as asked, 1 when a room failed."""
     os.umask(0o077)
-    return uvloop.run(serve(options.data, settings_of.load(options.config_path), options.http, options.smtp))
+    return uvloop.run(serve(options.data, partial(settings_of.load, options.config_path), options.http, options.smtp))
 
 
-async def serve(folder: Path, settings: Config, http: tuple[str, int], smtp: tuple[str, int] | None) -> int:
-    """The whole life of one daemon."""
+async def serve(folder: Path, read: Callable[[], Config], http: tuple[str, int], smtp: tuple[str, int] | None) -> int:
+    """The whole life of one daemon. `read` gives the config, now and when it is told to read it again."""
+    settings = read()
     listener = bind(*http)
     house = await House.open(folder, settings)
+    house.reload = Reload(read, settings, waking=house.waking, sessions=house.sessions)
     configure(house.redactor, debug=bool(os.environ.get("POSTROOM_DEBUG")))
     house.address.http = listener.origin
     mcp = mcp_door(house)

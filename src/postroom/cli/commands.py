@@ -12,6 +12,7 @@ from postroom import __version__
 from postroom.cli import agents, data, exits, held, reader, service, sessions
 from postroom.cli.connect import commands as connect
 from postroom.cli.output import Json, say_json
+from postroom.client import connect as connect_daemon
 from postroom.client import data_folder
 
 app = typer.Typer(
@@ -67,6 +68,17 @@ def doctor(
             print(f"{check.verdict:>5}  {check.what}: {check.said}")
     if any(check.verdict == "wrong" for check in found):
         raise typer.Exit(exits.FAILED)
+
+
+@app.command()
+def reload(as_json: Json = False) -> None:
+    """Have the daemon read its config again. Whom mail wakes changes at once; what needs a restart is named."""
+    done = connect_daemon().post("/api/reload")
+    if as_json:
+        say_json(done)
+        return
+    for what, keys in (("taken over", done["taken"]), ("at the next start", done["restart"])):
+        typer.echo(f"{what}: {', '.join(keys) or 'nothing'}", err=True)
 
 
 # Those below are listed here for --help; `main` runs them without loading this module.

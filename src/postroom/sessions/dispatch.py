@@ -25,6 +25,7 @@ from postroom.sessions.notices import FAILURES
 from postroom.sessions.pending import Pending
 from postroom.sessions.rows import Row, Rows
 from postroom.sessions.tables import NEVER
+from postroom.sessions.waking import Waking
 from postroom.store.engine import Store
 
 RETRIES_S = (5, 30, 300)
@@ -45,6 +46,7 @@ class Dispatcher:
         pending: Pending,
         config: Config,
         *,
+        waking: Waking,
         hosts: Mapping[str, SessionHost],
         visitor: Visitor | None,
         directory: Directory,
@@ -55,6 +57,7 @@ class Dispatcher:
         self._rows = rows
         self._pending = pending
         self._config = config
+        self._waking = waking
         self._hosts = hosts
         self._visitor = visitor
         self._directory = directory
@@ -80,17 +83,10 @@ class Dispatcher:
         agent = await self._directory(agent_id)
         return agent is not None and self.host_of(agent) != ""
 
-    def wakes(self, agent: Principal) -> bool:
-        """Whether mail may start this agent's sessions."""
-        settings = self._config.agents.get(agent.name or "")
-        if settings is not None and settings.wake is not None:
-            return settings.wake
-        return self._config.inbound.wake_idle_agent
-
     async def run(self) -> None:
         """Start what is due until cancelled; then stop the running deliveries."""
         try:
-            await self._rows.reschedule({agent_id: await self.drives(agent_id) for agent_id in self._rows.agents()})
+            await self.reconsider()
             while True:
                 self._changed.clear()
                 wait_s = await self._start_due()
@@ -104,6 +100,11 @@ class Dispatcher:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def reconsider(self) -> None:
+        """The config may say otherwise than before: look again at everything that is pending."""
+        await self._rows.reschedule({agent_id: await self.drives(agent_id) for agent_id in self._rows.agents()})
+        self.poke()
 
     async def visited(self, agent_id: str) -> None:
         """A harness came for this agent, or went: look again at what is pending."""
@@ -156,7 +157,7 @@ class Dispatcher:
         events = await self._pending.events(row)
         if any(event.kind == kinds.FOLLOWUP_DUE and not event.snapshot.get("answered") for event in events):
             return ""
-        if not self.wakes(agent):
+        if not self._waking.may(agent.name or ""):
             return "wake is off"
         if events and all(event.kind in FAILURES for event in events):
             return "a report of a failure waits for the next turn"

@@ -22,6 +22,7 @@ from postroom.sessions.pending import Pending
 from postroom.sessions.routing import Router
 from postroom.sessions.rows import Row, Rows
 from postroom.sessions.waiting import Doorbell
+from postroom.sessions.waking import Waking
 from postroom.store.engine import Store
 
 LISTED = 200
@@ -42,8 +43,9 @@ class Sessions:
         directory: Directory,
         hosts: Mapping[str, SessionHost],
         visitor: Visitor | None = None,
+        waking: Waking | None = None,
     ) -> None:
-        """`visitor` stands for the harnesses that people run and connect."""
+        """`visitor` stands for the harnesses that people run and connect; `waking` says whom mail wakes, by default as `config` has it."""
         self._store = store
         self._config = config
         self._directory = directory
@@ -57,6 +59,7 @@ class Sessions:
             self._rows,
             self._pending,
             config,
+            waking=waking or Waking(config),
             hosts=self._hosts,
             visitor=visitor,
             directory=directory,
@@ -96,6 +99,10 @@ class Sessions:
         events = [event for event in await self._pending.events(row) if event.seq <= upto]
         await self._rows.taken(row, upto)
         self._was_taken(events)
+
+    async def reconsider(self) -> None:
+        """Whom mail wakes has changed: what waits for a wake may not have to any more."""
+        await self._dispatcher.reconsider()
 
     async def visited(self, agent_id: str) -> None:
         """A person's harness came for this agent, or went."""

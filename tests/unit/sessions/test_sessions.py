@@ -18,6 +18,7 @@ from postroom.model.session import Delivery, Liveness
 from postroom.safety.redact import Redactor
 from postroom.sessions import tables
 from postroom.sessions.room import Sessions
+from postroom.sessions.waking import Waking
 from postroom.store.engine import Store
 from postroom.testing import FakeClock
 
@@ -89,13 +90,15 @@ class Host:
 class House:
     """A store, letters, one agent and the sessions room running."""
 
-    def __init__(self, store: Store, clock: FakeClock, host: Host, settings: config.Config) -> None:
+    def __init__(self, store: Store, clock: FakeClock, host: Host, settings: config.Config, waking: Waking | None) -> None:
         self.store, self.clock, self.host, self.letters = store, clock, host, Letters()
 
         async def directory(agent_id: str) -> Principal | None:
             return {"agt_1": SCOUT, "agt_2": OTHER}.get(agent_id)
 
-        self.sessions = Sessions(store, self.letters, settings, redactor=Redactor(), directory=directory, hosts={"command": host})  # type: ignore[arg-type]  # Letters is a part of Mail
+        self.sessions = Sessions(
+            store, self.letters, settings, redactor=Redactor(), directory=directory, hosts={"command": host}, waking=waking  # type: ignore[arg-type]  # Letters is a part of Mail
+        )  # fmt: skip
         self.task = asyncio.create_task(self.sessions.run())
 
     async def arrives(self, message_id: str, thread_id: str, inbox: str = INBOX, text: str = "hello") -> int:
@@ -133,8 +136,8 @@ async def store() -> AsyncIterator[tuple[Store, FakeClock]]:
 async def make(store):
     houses: list[House] = []
 
-    def build(settings: config.Config = SETTINGS, host: Host | None = None) -> House:
-        houses.append(House(*store, host or Host(), settings))
+    def build(settings: config.Config = SETTINGS, host: Host | None = None, waking: Waking | None = None) -> House:
+        houses.append(House(*store, host or Host(), settings, waking))
         return houses[-1]
 
     yield build
@@ -375,3 +378,50 @@ async def test_an_agent_that_gets_a_host_is_driven_from_the_next_start_on(make):
     driven = make()
     driven.letters.messages = pulled.letters.messages
     await driven.until(lambda: driven.host.delivered)
+
+
+async def test_whom_mail_wakes_is_taken_over_while_the_house_runs_and_what_waited_is_told_once(make):
+    off = config.Config(agents={"scout": config.Agent(host="command", wake=False)})
+    waking = Waking(off)
+    house = make(off, waking=waking)
+    for number in range(3):
+        await settled(house, await house.arrives(f"<{number}@b.example>", f"t-{number % 2}"))
+    await waits_for(house, ["wake is off", "wake is off"])
+    assert house.host.delivered == []
+
+    waking.take(SETTINGS)
+    await house.sessions.reconsider()
+    await house.sessions.reconsider()
+    await waits_for(house, ["", ""])
+    told = [notice.message_id for delivery in house.host.delivered for notice in delivery.notices]
+    assert sorted(told) == ["<0@b.example>", "<1@b.example>", "<2@b.example>"]
+
+    waking.take(off)
+    await house.sessions.reconsider()
+    await settled(house, await house.arrives("<3@b.example>", "t-0"))
+    await waits_for(house, ["", "wake is off"])
+    assert len(house.host.delivered) == 2
+
+
+async def test_the_cap_on_wakes_holds_over_a_change_of_waking(make, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("postroom.limits.WAKES_PER_HOUR", 1)
+    off = config.Config(agents={"scout": config.Agent(host="command", wake=False)})
+    waking = Waking(off)
+    house = make(off, waking=waking)
+    for number in range(3):
+        await settled(house, await house.arrives(f"<{number}@b.example>", f"t-{number}"))
+    waking.take(SETTINGS)
+    await house.sessions.reconsider()
+    capped = "1 wakes in the last hour"
+    await waits_for(house, ["", capped, capped])
+    assert len(house.host.delivered) == 1
+    house.clock.advance(3601)
+    house.sessions._dispatcher.poke()
+    await house.until(lambda: len(house.host.delivered) == 2)
+
+
+async def waits_for(house: House, reasons: list[str]) -> None:
+    """Until the sessions wait for these reasons ("": for nothing), and no delivery runs."""
+    async with asyncio.timeout(PATIENCE_S):
+        while house.sessions._dispatcher._running or reasons != sorted(row.waiting for row in await house.sessions.list(SYSTEM)):
+            await asyncio.sleep(0)

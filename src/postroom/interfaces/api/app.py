@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from starlette.exceptions import HTTPException
 from starlette.routing import Router
@@ -29,13 +29,14 @@ def api_app(
     office: Callable[[], Mapping[str, str]] | None = None,
     reading: ReaderTools | None = None,
     hooks: webhooks.Webhooks | None = None,
+    reload: Callable[[Principal], Awaitable[Mapping[str, Sequence[str]]]] | None = None,
 ) -> ASGIApp:
     """The routes of `/api`.
 
     `accepting`: does the store take writes; `boundary`: is the gate a wall or a rule for a caller,
     and why; `queues`: how much waits where, for the health report;
     `office`: which hosted office there is and how mail is heard of, for the same; `reading`: a person's mail accounts;
-    `hooks`: webhooks and their deliveries.
+    `hooks`: webhooks and their deliveries; `reload`: read the config again, where there is one to read.
     """
     rooms = Rooms(
         access=access,
@@ -46,6 +47,7 @@ def api_app(
         boundary=boundary,
         queues=queues or _no_queues,
         office=office or dict,
+        reload=reload,
     )
     routes = [*agents.routes(rooms), *outgoing.routes(rooms), *house.routes(rooms)]
     routes += reader.routes(reading, access) if reading is not None else []

@@ -1,4 +1,4 @@
-"""`/api/sessions`, `/api/audit`, `/api/health`: what goes on in the house."""
+"""`/api/sessions`, `/api/audit`, `/api/health`, `/api/reload`: what goes on in the house."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from postroom import __version__
 from postroom.clock import to_iso
-from postroom.errors import Invalid
+from postroom.errors import Invalid, NotFound
 from postroom.interfaces.api.rooms import Rooms
 from postroom.interfaces.api.wire import answer, caller, integer, notice_shape, session_shape, waiting_shape
 
@@ -54,6 +54,11 @@ def routes(rooms: Rooms) -> list[Route]:
             report["office"] = office
         return answer(report | {"boundary": boundary, "boundary_reason": why, "queues": dict(await rooms.queues())})
 
+    async def reload(request: Request) -> Response:
+        if rooms.reload is None:
+            raise NotFound("this house has no config to read again")
+        return answer({name: list(keys) for name, keys in (await rooms.reload(caller(request))).items()})
+
     return [
         Route("/api/sessions", sessions, methods=["GET"]),
         Route("/api/waiting", waiting, methods=["GET"]),
@@ -61,4 +66,5 @@ def routes(rooms: Rooms) -> list[Route]:
         Route("/api/sessions/{id}/wake", wake, methods=["POST"]),
         Route("/api/audit", audit, methods=["GET"]),
         Route("/api/health", health, methods=["GET"]),
+        Route("/api/reload", reload, methods=["POST"]),
     ]

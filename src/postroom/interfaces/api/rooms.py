@@ -62,3 +62,4 @@ class Rooms:
     boundary: Callable[[Principal], tuple[Boundary, str]]
     queues: Callable[[], Awaitable[Mapping[str, int]]]
     office: Callable[[], Mapping[str, str]]
+    reload: Callable[[Principal], Awaitable[Mapping[str, Sequence[str]]]] | None
