@@ -203,6 +203,43 @@ def test_in_a_running_web_the_session_is_made_told_resumed_and_survives_the_daem
             assert model.saw(fifth) is None
 
 
+def test_doctor_starts_the_connected_profile_without_a_turn_and_says_what_is_wrong(model, tmp_path):
+    home = tmp_path / "home"
+    with web(home, model.url):
+        pass  # the profile is there from its first start on
+    with serving(tmp_path / "data", "[inbound]\nwake_idle_agent = true\n") as daemon:
+
+        def doctor() -> tuple[str, str]:
+            path = f"{Path(program()).parent}:{os.environ['PATH']}"
+            done = daemon.cli("doctor", "--json", check=False, DSH_HOME=str(home), PATH=path)
+            (found,) = [one for one in json.loads(done.stdout)["checks"] if one["what"] == "client dsh web"]
+            assert done.returncode == (1 if found["verdict"] == "wrong" else 0), done.stdout
+            return found["verdict"], found["said"]
+
+        connect(daemon, home)
+        waiting, asked = mail(daemon, "dsh"), len(model.bodies)
+        verdict, said = doctor()
+        assert (verdict, "its plugin reached the daemon" in said) == ("ok", True), said
+        assert f"its key is good at {daemon.url}" in said
+        assert (len(model.bodies), session_of(daemon, "dsh", waiting)["pending"]) == (asked, 1)
+
+        patch = home / "profiles/web/cordis.patch.yml"
+        text = patch.read_text(encoding="utf-8")
+        for wrong, told in (
+            (text.replace("bridge.mjs", "gone.mjs"), "its plugin is not where it was"),
+            (text.replace(daemon.url, "http://127.0.0.1:9"), "nothing answers at http://127.0.0.1:9"),
+            (text + "- insert: [broken\n", "dsh ended by itself"),
+        ):
+            patch.write_text(wrong, encoding="utf-8")
+            verdict, said = doctor()
+            assert (verdict, said.partition(";")[0]) == ("wrong", told), said
+        patch.write_text(text, encoding="utf-8")
+        daemon.ok("POST", "/api/agents/dsh/rotate")
+        verdict, said = doctor()
+        assert verdict == "wrong"
+        assert said == "its key is not good any more; connect it again: postroom connect dsh --profile web"
+
+
 def test_without_postroom_the_harness_works_and_nothing_is_sent(daemon, headless, model):
     connect(daemon, headless.home, "--agent", "away", profile="headless")
     patch = headless.patch.read_text(encoding="utf-8")

@@ -1,19 +1,21 @@
 """`postroom doctor`: is everything as it should be, and is the gate a wall or a rule for whoever asks?
 
 It needs no daemon. With one, the daemon judges the boundary for the user this command runs as, and every
-client that is connected is tried with the very command in its configuration.
+client that is connected is tried with the very command in its configuration, or with the harness itself.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from postroom import config
-from postroom.cli.connect import probe
+from postroom.cli.connect import dsh_probe, probe
 from postroom.cli.connect.commands import connected
 from postroom.cli.options import HTTP, serve_options
 from postroom.client import connect
@@ -34,7 +36,7 @@ def checks(folder: Path) -> Iterator[Check]:
     """All checks, in order."""
     yield _folder(folder)
     yield _owner_key(folder)
-    yield _config(folder)
+    yield from _config(folder)
     yield from _daemon(folder)
     yield from _clients()
 
@@ -66,15 +68,20 @@ def _owner_key(folder: Path) -> Check:
     return Check("owner key", "ok", f"owner.key, mode {mode:04o}")
 
 
-def _config(folder: Path) -> Check:
+def _config(folder: Path) -> Iterator[Check]:
     try:
         options = serve_options(config=None, data=folder, http=HTTP, smtp="off")
-        config.load(options.config_path)
+        found = config.load(options.config_path)
     except PostroomError as problem:
-        return Check("config", "wrong", problem.message)
+        yield Check("config", "wrong", problem.message)
+        return
     except OSError as problem:
-        return Check("config", "note", f"out of this user's reach ({problem.strerror})")
-    return Check("config", "ok", str(options.config_path or "defaults"))
+        yield Check("config", "note", f"out of this user's reach ({problem.strerror})")
+        return
+    yield Check("config", "ok", str(options.config_path or "defaults"))
+    there = find_spec("deepseek_harness_runtime") is not None or shutil.which("dsh") is not None
+    for name in [name for name, agent in found.agents.items() if agent.host == "dsh" and not there]:
+        yield Check(f"agent {name}", "wrong", "its host is dsh, which is not here; run: pip install 'postroom[dsh]'")
 
 
 def _daemon(folder: Path) -> Iterator[Check]:
@@ -105,3 +112,8 @@ def _clients() -> Iterator[Check]:
             yield Check(f"client {name}", "ok", probe.reached(server))
         except TransportFailure as problem:
             yield Check(f"client {name}", "wrong", f"{problem.message}; {problem.fix}")
+    for profile, row in dsh_probe.profiles():
+        try:
+            yield Check(f"client dsh {profile}", "ok", dsh_probe.reached(profile, row))
+        except TransportFailure as problem:
+            yield Check(f"client dsh {profile}", "wrong", f"{problem.message}; {problem.fix}")

@@ -42,6 +42,14 @@ MAIL: dict[str, Any] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def no_clients_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs the tests may have connected clients of their own, which `doctor` would start."""
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "DSH_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
 @pytest.fixture
 def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Canned]:
     for name in ("POSTROOM_URL", "POSTROOM_TOKEN", "POSTROOM_CONFIG"):
@@ -254,6 +262,16 @@ def test_doctor_finds_what_is_wrong(daemon: Canned, tmp_path: Path, capsys: pyte
     found = verdicts(capsys)
     assert [found[what][0] for what in ("data folder", "owner key", "config", "daemon")] == ["wrong"] * 4
     assert "approval" in found["config"][1]
+
+
+def test_doctor_misses_the_harness_an_agents_sessions_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
+    monkeypatch.delenv("POSTROOM_URL", raising=False)
+    monkeypatch.setattr("postroom.cli.doctor.find_spec", lambda name: None)
+    monkeypatch.setattr("postroom.cli.doctor.shutil.which", lambda name: None)
+    (tmp_path / "postroom.toml").write_text('[agents.scout]\nhost = "dsh"\n')
+    assert run("doctor", "--data", str(tmp_path), "--json") == 1
+    said = "its host is dsh, which is not here; run: pip install 'postroom[dsh]'"
+    assert verdicts(capsys)["agent scout"] == ("wrong", said)
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -28,6 +28,7 @@ PARTS: Final = ("tools", "identity", "approval", "inbound")
 _PRIVATE_ROWS: Final = ("session-log-deepseek", "plugin-package-inventory-deepseek", "session-telemetry-otel")
 _PRIVACY: Final = "# Off: the copy of each session that goes to the model's provider, the list of plugins, telemetry."
 _BEGIN, _END = "# >>> postroom: written by `postroom connect dsh`, taken out by its --remove", "# <<< postroom"
+_ROW: Final = "- insert: "
 _INSTEAD, _AFTER = " (in place of [])", " (after a line without an end)"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
@@ -45,7 +46,7 @@ def dsh(
     left_out = set(without or ())
     if unknown := left_out - set(PARTS):
         raise Invalid(f"there is no part {', '.join(sorted(unknown))}", fix=f"the parts are {', '.join(PARTS)}")
-    place = (home or Path(os.environ.get("DSH_HOME") or "~/.dsh")).expanduser().absolute() / "profiles" / profile
+    place = home_of(home) / "profiles" / profile
     if not _NAME.fullmatch(agent):
         raise Invalid("an agent's name has lowercase letters, digits, . _ - only")
     kept = place / "postroom" / f"{agent}.token"
@@ -66,6 +67,18 @@ def dsh(
     files.install(changes)
 
 
+def home_of(given: Path | None = None) -> Path:
+    """DSH's home."""
+    return (given or Path(os.environ.get("DSH_HOME") or "~/.dsh")).expanduser().absolute()
+
+
+def row_in(text: str) -> Mapping[str, Any] | None:
+    """The plugin's row in a patch file; None where it was not put in."""
+    block = text.partition(_BEGIN)[2].partition(_END)[0]
+    line = next((line for line in block.splitlines() if line.startswith(_ROW)), None)
+    return None if line is None else json.loads(line.removeprefix(_ROW))[0]
+
+
 def block(url: str, token: Path, left_out: Collection[str] = ()) -> str:
     """The rows of the patch. JSON is YAML, so every value is quoted as JSON."""
     row = {
@@ -80,7 +93,7 @@ def block(url: str, token: Path, left_out: Collection[str] = ()) -> str:
         },
     }
     off = [f"- {{id: {name}, disabled: true}}" for name in _PRIVATE_ROWS]
-    return "\n".join([_BEGIN, _PRIVACY, *off, f"- insert: [{json.dumps(row)}]", _END, ""])
+    return "\n".join([_BEGIN, _PRIVACY, *off, f"{_ROW}[{json.dumps(row)}]", _END, ""])
 
 
 def put_in(text: str, rows: str) -> str:
