@@ -2,7 +2,7 @@
 
 Where `CI` is set a skipped test fails, unless its reason starts with one of ALLOWED_SKIPS: a peer
 that is missing there means that CI no longer proves what the README claims. No test connects to
-anything but this machine, and no Python it starts: `egress/` sees to it.
+anything but this machine, and no Python or Node it starts: `egress/` sees to it.
 """
 
 import os
@@ -33,12 +33,15 @@ _EGRESS = ROOT / "tests" / "egress"
 _TOLD, ELSEWHERE = tempfile.mkstemp(prefix="elsewhere-")
 os.environ[FILE] = ELSEWHERE
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_EGRESS), os.environ.get("PYTHONPATH"))))
+os.environ["NODE_OPTIONS"] = " ".join(
+    filter(None, (f'--require="{_EGRESS / "egress_watch.cjs"}"', os.environ.get("NODE_OPTIONS")))
+)
 watch()
 
 
 @pytest.fixture(autouse=True)
 def _no_connection_elsewhere() -> Iterator[None]:
-    """No test, and no Python it starts, connects to anything but this machine."""
+    """No test, and no Python or Node it starts, connects to anything but this machine."""
     yield
     if told := os.read(_TOLD, 10_000):
         pytest.fail(f"a connection elsewhere was tried: {told.decode()}")

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from egress.egress_watch import node_environment
 from pace import PATIENCE_S
 from postroom.testing import send_mail
 from served import Served, eventually
@@ -60,7 +61,7 @@ def driven(**environment: str) -> Iterator[Driven]:
     home = Path(tempfile.mkdtemp(prefix="pr-", dir="/var/tmp"))
     node = Path(shutil.which("node") or "/usr/bin/node").parent
     given = {"PATH": f"{node}:/usr/local/bin:/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8", "TERM": "xterm-256color"}
-    one = Driven(home, given | environment)
+    one = Driven(home, given | node_environment() | environment)
     try:
         yield one
     finally:

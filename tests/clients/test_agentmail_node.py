@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from egress.egress_watch import node_environment
 from engines import ENGINES, settings, url_of
 from pace import PATIENCE_S
 from served import serving
@@ -22,7 +23,7 @@ def said(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """What the client was answered in one run through everything."""
     if shutil.which("node") is None or not (NODE / "node_modules" / "agentmail").is_dir():
         pytest.skip("peer absent: AgentMail's client for Node (npm ci in tests/clients/node)")
-    environment = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
+    environment = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")} | node_environment()
     with url_of(request.param) as url, serving(tmp_path_factory.mktemp("house"), settings(url)) as served:
         command = ["node", "agentmail.mjs", served.url, served.owner, served.agent("scout")]
         done = subprocess.run(command, cwd=NODE, capture_output=True, text=True, timeout=PATIENCE_S, env=environment)

@@ -1,5 +1,6 @@
 """Connections to anywhere but this machine are not made, and are told: in the tests' process and in its Python children.
 
+(In Node children `egress_watch.cjs` does the same; a program that is neither is only watched where a test says so.)
 Children get this by `sitecustomize` beside it, on the path `conftest` gives them. What they try is a line in
 the file named by FILE. An audit hook sees Python's own sockets; uvloop's never pass there, so its ways out
 are wrapped as soon as it is loaded. Only the standard library is used.
@@ -15,6 +16,11 @@ from pathlib import Path
 FILE = "TESTS_ELSEWHERE"  # of the environment; tests take out what begins with POSTROOM_
 _EVENTS = ("socket.connect", "socket.sendto", "socket.sendmsg")
 _LOOP_VERBS = {"create_connection": 1, "create_datagram_endpoint": None, "sock_connect": 1, "sock_sendto": 2}
+
+
+def node_environment():
+    """What a Node with an environment of its own must be given to be watched too."""
+    return {name: os.environ[name] for name in (FILE, "NODE_OPTIONS") if name in os.environ}
 
 
 def is_here(host):

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from egress.egress_watch import FILE
+from egress.egress_watch import FILE, node_environment
 
 SPEAK = "import socket; s = socket.socket(); s.settimeout(1); s.connect(('192.0.2.1', 9))"
 UVLOOP = """
@@ -75,3 +76,36 @@ async def test_a_process_may_talk_to_this_machine(told) -> None:
     async with server:
         done = await asyncio.to_thread(run, UVLOOP.format(host="127.0.0.1", port=server.sockets[0].getsockname()[1]))
     assert (done.returncode, done.stderr, told()) == (0, "", [])
+
+
+NODE = {
+    "tcp": "require('net').connect(9, '192.0.2.1')",
+    "a name": "require('https').get('https://mail.example/')",
+    "fetch": "fetch('http://192.0.2.1/').catch(problem => { console.error(problem.cause.message); process.exit(1) })",
+    "datagram": "require('dgram').createSocket('udp4').send('x', 53, '192.0.2.1')",
+    "a worker": "new (require('worker_threads').Worker)(\"require('net').connect(9, '192.0.2.1')\", {eval: true})",
+}
+
+
+@pytest.mark.parametrize("way", NODE)
+def test_nor_is_one_of_a_node_a_test_starts(way: str, told) -> None:
+    done = subprocess.run([node(), "-e", NODE[way]], capture_output=True, text=True, timeout=60, env=node_environment())
+    assert done.returncode != 0
+    assert "tests talk to this machine only" in done.stderr
+    assert [line.split()[1] for line in told()] == ["mail.example" if way == "a name" else "192.0.2.1"]
+
+
+async def test_a_node_may_talk_to_this_machine(told) -> None:
+    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    program = f"require('net').connect({port}, '127.0.0.1').on('close', () => process.exit(0)).resume()"
+    async with server:
+        done = await asyncio.to_thread(subprocess.run, [node(), "-e", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr, told()) == (0, "", [])
+
+
+def node() -> str:
+    found = shutil.which("node")
+    if found is None:
+        pytest.skip("no node here")
+    return found
