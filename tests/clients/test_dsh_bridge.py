@@ -226,6 +226,28 @@ def test_while_the_dialog_is_open_the_owner_decides_at_another_door_and_it_is_wi
     person.answer = "rejected"  # whatever is still open at the page is answered, and too late
 
 
+def test_a_decision_on_a_new_mail_comes_back_to_its_session_and_its_answer_opens_one_that_knows_it(daemon, harness, model):
+    harness.person.answer = "unavailable"
+    offer = {"to": ["carol@customer.example"], "subject": "Offer", "text": "the price is 40"}
+    model.plan = lambda body: (
+        Reply(tool="agentmail_send_message", arguments=offer) if "please write" in newest(body) else Reply("understood")
+    )
+    first = mail(daemon, text="please write")
+    held = eventually(lambda: next((one for one in daemon.held() if one["subject"] == "Offer"), None), TURN_S)
+    asking = session_with(daemon, first)["session_id"]
+    assert held["session_id"] == asking
+    daemon.ok("POST", f"/api/outgoing/{held['outgoing_id']}/approve", {"digest": held["digest"]})
+    approved = eventually(lambda: model.saw(f"{held['outgoing_id']} was approved by the owner"), TURN_S)
+    assert first in history(approved)
+
+    answer = mail(daemon, answers=held["message_id"], text="too much")
+    assert taken(daemon, answer)["session_id"] != asking
+    told = history(model.saw(answer))
+    assert "What was said in thread" in told
+    assert told.index("the price is 40") < told.index(f"message_id {answer}:")
+    assert first not in told
+
+
 def test_a38_a_forbidden_recipient_is_refused_without_a_question(daemon, harness, model):
     before = len(harness.person.asked)
     calls(model, "agentmail_send_message", to=["forbidden@customer.example"], subject="x", text="y")

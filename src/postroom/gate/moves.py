@@ -89,6 +89,7 @@ def announce(tx: Tx, row: Row, *, at: int) -> None:
         "reason": row.comment or row.detail or "; ".join(row.reasons),
         "draft_id": row.outbound.draft_id,
         "decided_by": row.decided_by,
+        "session_id": row.principal.session_id,
     }
     _emit(tx, kind, row, at, snapshot)
 
@@ -96,7 +97,8 @@ def announce(tx: Tx, row: Row, *, at: int) -> None:
 def announce_failed(tx: Tx, row: Row, failed: Mapping[str, str], *, at: int) -> None:
     """The mail went out, but not to everybody: say to whom not."""
     reason = "; ".join(f"{address}: {why}" for address, why in failed.items())
-    _emit(tx, OUTGOING_FAILED, row, at, {"recipients": list(failed), "message_id": row.message_id, "reason": reason})
+    told = {"recipients": list(failed), "message_id": row.message_id, "reason": reason, "session_id": row.principal.session_id}
+    _emit(tx, OUTGOING_FAILED, row, at, told)
 
 
 def _emit(tx: Tx, kind: str, row: Row, at: int, snapshot: Mapping[str, Any]) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from postroom import config
 from postroom.model.event import Event
 from postroom.model.principal import Principal
 from postroom.model.session import Notice
 from postroom.sessions.notices import Notices
+from postroom.sessions.routing import session_of
 from postroom.sessions.rows import Row
 from postroom.store.engine import Store
 
@@ -17,17 +19,35 @@ NOTICES_PER_DELIVERY = 20
 class Pending:
     """Reads the event log for one session."""
 
-    def __init__(self, store: Store, notices: Notices, told: Sequence[str]) -> None:
+    def __init__(self, store: Store, notices: Notices, settings: config.Sessions, told: Sequence[str]) -> None:
         """`told` are the kinds of events sessions hear of."""
         self._store = store
+        self._settings = settings
         self._told = told
         self._notices = notices
 
     async def events(self, row: Row, limit: int = NOTICES_PER_DELIVERY) -> list[Event]:
         """Events the session has not taken, oldest first."""
-        return await self._store.events.after(
-            row.taken, kinds=self._told, inbox_ids=[row.inbox_id], thread_id=row.thread_id, limit=limit
-        )
+        mine: list[Event] = []
+        if row.thread_id is not None or not self._settings.threads:
+            mine += await self._store.events.after(
+                row.taken, kinds=self._told, inbox_ids=[row.inbox_id], thread_id=row.thread_id, limit=limit
+            )
+        if self._settings.threads and row.newest > row.taken:
+            mine += await self._without_thread(row, limit)
+        return sorted(mine, key=lambda event: event.seq)[:limit]
+
+    async def _without_thread(self, row: Row, limit: int) -> list[Event]:
+        """What has no thread and belongs to this session: decisions on mail it wanted to begin a thread with."""
+        found: list[Event] = []
+        seq = row.taken
+        while len(found) < limit:
+            events = await self._store.events.after(seq, kinds=self._told, inbox_ids=[row.inbox_id], unthreaded=True)
+            if not events:
+                break
+            found += [event for event in events if session_of(event, self._settings)[0] == row.session_id]
+            seq = events[-1].seq
+        return found
 
     async def collect(self, row: Row, agent: Principal) -> tuple[tuple[Notice, ...], str | None]:
         """Notices to hand over, those offered before marked; and the seed if no turn was ever taken."""

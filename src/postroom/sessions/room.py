@@ -53,7 +53,7 @@ class Sessions:
         self._rows = Rows(store)
         notices = Notices(mail, redactor, max_body_chars=config.view.max_body_chars)
         heard_of = told(config.inbound.event_types)
-        self._pending = Pending(store, notices, heard_of)
+        self._pending = Pending(store, notices, config.sessions, heard_of)
         self._dispatcher = Dispatcher(
             store,
             self._rows,

@@ -1,4 +1,7 @@
-"""Which session an event belongs to: the one of its thread, if the inbox has an owner agent."""
+"""Which session an event belongs to: the one of its thread, if the inbox has an owner agent.
+
+A decision on a mail that begins a thread has none yet: it goes back to the session that wanted to send it.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,18 @@ from postroom.sessions.rows import Routed, Rows
 from postroom.store.engine import Store
 
 CURSOR = "sessions.routing"
+
+
+def session_of(event: Event, settings: config.Sessions) -> tuple[str, str | None]:
+    """The session an event belongs to and its thread, by the event alone; the fallback session where there is no other."""
+    asked = str(event.snapshot.get("session_id") or "")
+    if not settings.threads:
+        return settings.fallback_session, None
+    if event.thread_id is not None:
+        return settings.prefix + event.thread_id, event.thread_id
+    if asked.startswith(settings.prefix) and asked not in (settings.prefix, settings.fallback_session):
+        return asked, asked.removeprefix(settings.prefix)
+    return settings.fallback_session, None
 
 
 class Router:
@@ -57,11 +72,11 @@ class Router:
         agent_id = owners.get(event.inbox_id or "")
         if agent_id is None:
             return None
-        threaded = self._settings.threads and event.thread_id is not None
+        session_id, thread_id = session_of(event, self._settings)
         return Routed(
             event=event,
-            session_id=self.session_id(event.thread_id),
-            thread_id=event.thread_id if threaded else None,
+            session_id=session_id,
+            thread_id=thread_id,
             agent_id=agent_id,
             driven=driven[agent_id],
         )

@@ -38,7 +38,7 @@ _SET_CURSOR = upsert(
 
 
 @cache
-def _select(kinds: bool, agent: bool, inboxes: bool, thread: bool) -> Statement:
+def _select(kinds: bool, agent: bool, inboxes: bool, thread: bool, unthreaded: bool) -> Statement:
     """The query for one combination of filters."""
     query = select(*_COLUMNS).where(_e.seq > bindparam("seq")).order_by(_e.seq).limit(bindparam("count"))
     if kinds:
@@ -49,6 +49,8 @@ def _select(kinds: bool, agent: bool, inboxes: bool, thread: bool) -> Statement:
         query = query.where(_e.inbox.in_(in_list("inboxes")))
     if thread:
         query = query.where(_e.thread == bindparam("thread"))
+    if unthreaded:
+        query = query.where(_e.thread.is_(None))
     return sql(query)
 
 
@@ -83,13 +85,14 @@ class EventLog:
         agent_id: str | None = None,
         inbox_ids: Sequence[str] | None = None,
         thread_id: str | None = None,
+        unthreaded: bool = False,
         limit: int = 500,
     ) -> list[Event]:
-        """Up to `limit` events after `seq`, oldest first; a filter left out lets everything through."""
+        """Up to `limit` events after `seq`, oldest first; a filter left out lets everything through, `unthreaded` what has no thread."""
         if seq >= self._last:
             return []
         if seq < self._since:
-            statement = _select(kinds is not None, agent_id is not None, inbox_ids is not None, thread_id is not None)
+            statement = _select(kinds is not None, agent_id is not None, inbox_ids is not None, thread_id is not None, unthreaded)
             params: dict[str, Any] = {"seq": seq, "count": limit, "agent": agent_id, "thread": thread_id}
             params |= {"kinds": kinds or (), "inboxes": inbox_ids or ()}
             return await self._read(lambda reader: [_event(row) for row in reader.all(statement, **params)])
@@ -100,6 +103,7 @@ class EventLog:
                 and (agent_id is None or event.agent_id == agent_id)
                 and (inbox_ids is None or event.inbox_id in inbox_ids)
                 and (thread_id is None or event.thread_id == thread_id)
+                and not (unthreaded and event.thread_id is not None)
             )
 
         return [event for event in self._newer(seq) if wanted(event)][:limit]
@@ -139,7 +143,7 @@ class EventLog:
 
     def catch_up(self) -> None:
         """Take up what was committed since: by other nodes, or by us without our hearing of it."""
-        statement = _select(False, False, False, False)
+        statement = _select(False, False, False, False, False)
         while rows := self._point(lambda reader: reader.all(statement, seq=self._last, count=RECENT)):
             self._append([_event(row) for row in rows])
 

@@ -281,6 +281,24 @@ async def test_decisions_and_failures_are_told_and_own_sends_are_not(make):
     assert "ada@customer.example" in bounced.text.partition("<email-content")[2]
 
 
+async def test_a_decision_on_a_mail_that_begins_a_thread_goes_to_the_session_that_asked_and_no_mail_is_told_twice(make):
+    house = make(config.Config())
+    await house.arrives("<a@b.example>", "t-1")
+    await house.happens(kinds.OUTGOING_REFUSED, "out_1", None, session_id="agentmail-t-1")
+    await house.happens(kinds.OUTGOING_REFUSED, "out_2", None, session_id="a-session-of-a-person")
+    await house.arrives("<b@b.example>", "t-2")
+    await house.happens(kinds.OUTGOING_EXPIRED, "out_3", None)
+    await settled(house, await house.happens(kinds.OUTGOING_APPROVED, "out_4", None, session_id="agentmail-t-3"))
+    told = {row.session_id: await house.sessions.pending(SCOUT, row.session_id) for row in await house.sessions.list(SYSTEM)}
+    leads = {session: [notice.text.partition("\n")[0] for notice in notices] for session, notices in told.items()}
+    assert {session: [re.findall(r"out_\d|<\w@", lead)[0] for lead in found] for session, found in leads.items()} == {
+        "agentmail-t-1": ["<a@", "out_1"],
+        "agentmail-t-2": ["<b@"],
+        "agentmail-t-3": ["out_4"],
+        "agentmail-inbox": ["out_2", "out_3"],
+    }
+
+
 @pytest.mark.parametrize(
     ("event_types", "told"),
     [
