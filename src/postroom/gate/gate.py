@@ -105,6 +105,8 @@ class Gate:
     ) -> Submission:
         """Freeze, judge, and send, hold or refuse: once per `key`, and with `window_s` once per content in that time.
 
+        A draft that waits or is on its way as it stands is not asked about twice: it leaves once.
+
         Raises `Invalid` (the request or the key), `NotFound`, `Conflict` (the key stands for another request).
         """
         if key is not None and not KEY.fullmatch(key):
@@ -115,7 +117,7 @@ class Gate:
             if known is not None:
                 return _submission(known, repeated=True)
             row, blobs = await self._freeze(principal, request, key=key, asked=asked)
-            since = self._clock.now_us() - int(window_s * MICROS) if window_s else None
+            since = self._same_since(request, window_s)
             known = await self._store.write(lambda tx: self._enter(tx, row, blobs, since))
             if known is not None:
                 return _submission(known, repeated=True)
@@ -315,6 +317,12 @@ class Gate:
             note_asked(tx, row.agent_id, row.rcpt_to, at=row.created_at)
         self._moves.enter(tx, row, () if row.state is State.REFUSED else blobs)
         return None
+
+    def _same_since(self, request: SendRequest, window_s: float) -> int | None:
+        """From when on the same content again is the same mail; None: it never is."""
+        if request.kind is SendKind.DRAFT:
+            return 0
+        return self._clock.now_us() - int(window_s * MICROS) if window_s else None
 
     def _known(self, reader: Reader, principal: Principal, key: str | None, asked: str) -> Row | None:
         known = rows.find_key(reader, principal.pod_id, _submitter(principal), key) if key is not None else None

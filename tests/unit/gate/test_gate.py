@@ -1,6 +1,7 @@
 """Submit, hold, approve, refuse: what each leaves behind, and what it never does."""
 
 import asyncio
+import dataclasses
 from base64 import b64encode
 
 import pytest
@@ -15,6 +16,7 @@ from postroom.model.event import DRAFT_DUE, OUTBOX_DEFERRED, OUTBOX_FAILED, OUTB
 from postroom.model.mail import AttachmentData
 from postroom.model.outgoing import State
 from postroom.model.paging import PageRequest
+from postroom.model.request import SendKind
 from postroom.policy.digest import digest_bytes
 from postroom.store.statement import sql
 
@@ -417,3 +419,17 @@ async def test_the_run_loop_stops_when_cancelled_and_expires_at_start(house, own
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert (await house.open.show(owner, held.outgoing_id)).state is State.EXPIRED
+
+
+async def test_a_draft_sent_again_while_it_waits_is_one_question_and_changed_another(house, owner):
+    draft = house.mail.drafts_one(to=(ADA,), subject="Offer", text="one")
+    wish = {"kind": SendKind.DRAFT, "draft_id": draft.draft_id, "to": ()}
+    first, *again = await asyncio.gather(*(house.submit(**wish) for _ in range(4)))
+    assert [(one.outgoing_id, one.repeated) for one in again] == [(first.outgoing_id, True)] * 3
+    changed = dataclasses.replace(draft, fields=dataclasses.replace(draft.fields, text="two"))
+    house.mail.drafts[draft.draft_id] = changed
+    second = await house.submit(**wish)
+    assert (second.state, second.outgoing_id == first.outgoing_id) == (State.HELD, False)
+    await house.open.refuse(owner, second.outgoing_id)
+    third = await house.submit(**wish)
+    assert (third.state, third.repeated) == (State.HELD, False)
