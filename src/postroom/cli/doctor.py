@@ -7,14 +7,13 @@ client that is connected is tried with the very command in its configuration, or
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from postroom import config
+from postroom.cli import hosts
 from postroom.cli.connect import dsh_probe, probe
 from postroom.cli.connect.commands import connected
 from postroom.cli.options import HTTP, serve_options
@@ -79,9 +78,8 @@ def _config(folder: Path) -> Iterator[Check]:
         yield Check("config", "note", f"out of this user's reach ({problem.strerror})")
         return
     yield Check("config", "ok", str(options.config_path or "defaults"))
-    there = find_spec("deepseek_harness_runtime") is not None or shutil.which("dsh") is not None
-    for name in [name for name, agent in found.agents.items() if agent.host == "dsh" and not there]:
-        yield Check(f"agent {name}", "wrong", "its host is dsh, which is not here; run: pip install 'postroom[dsh]'")
+    for name, reason in hosts.missing(found.agents):
+        yield Check(f"agent {name}", "wrong", reason)
 
 
 def _daemon(folder: Path) -> Iterator[Check]:

@@ -266,8 +266,8 @@ def test_doctor_finds_what_is_wrong(daemon: Canned, tmp_path: Path, capsys: pyte
 
 def test_doctor_misses_the_harness_an_agents_sessions_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
     monkeypatch.delenv("POSTROOM_URL", raising=False)
-    monkeypatch.setattr("postroom.cli.doctor.find_spec", lambda name: None)
-    monkeypatch.setattr("postroom.cli.doctor.shutil.which", lambda name: None)
+    monkeypatch.setattr("postroom.cli.hosts.find_spec", lambda name: None)
+    monkeypatch.setattr("postroom.cli.hosts.shutil.which", lambda name: None)
     (tmp_path / "postroom.toml").write_text('[agents.scout]\nhost = "dsh"\n')
     assert run("doctor", "--data", str(tmp_path), "--json") == 1
     said = "its host is dsh, which is not here; run: pip install 'postroom[dsh]'"
