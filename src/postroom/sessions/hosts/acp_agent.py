@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import structlog
-from acp import PROTOCOL_VERSION, ClientSideConnection, RequestError, text_block
+from acp import PROTOCOL_VERSION, RequestError, connect_to_agent, text_block
 from acp.schema import (
     AllowedOutcome,
     ClientCapabilities,
@@ -65,7 +65,7 @@ class Lines:
 
     async def send(self, message: dict[str, Any]) -> None:
         """Write one message."""
-        self._stdin.write(json.dumps(message).encode() + b"\n")
+        self._stdin.write(json.dumps(message, default=str).encode() + b"\n")  # the library puts objects into its complaints
         await self._stdin.drain()
 
     async def receive(self) -> dict[str, Any] | None:
@@ -83,6 +83,12 @@ class Lines:
     async def close(self) -> None:
         """Say that nothing more comes; an agent ends by itself then."""
         self._stdin.close()
+
+    async def drained(self) -> None:
+        """Let go of what is still said, up to the end: a full pipe would keep the agent."""
+        with contextlib.suppress(OSError):
+            while await self._stdout.read(limits.MIB):
+                pass
 
 
 class Answers:
@@ -110,7 +116,7 @@ class Agent:
         self._process = process
         self._cwd = str(cwd)
         self._lines = Lines(process)
-        self._wire = ClientSideConnection(Answers(readable), self._lines)
+        self._wire = connect_to_agent(Answers(readable), self._lines)  # type: ignore[arg-type]  # what we do not offer is absent
         self.opened: dict[str, str] = {}
         self.turns = 0
         self._by_http = False
@@ -171,7 +177,7 @@ class Agent:
         self.turns += 1
         asked = asyncio.ensure_future(self._wire.prompt(session_id=session, prompt=[text_block(text)]))
         try:
-            ended = await self._answer("session/prompt", asyncio.shield(asked), within_s=within_s)
+            ended = await self._answer("session/prompt", asyncio.shield(asked), within_s)
             return str(ended.stop_reason)
         except TransportFailure:
             await self._cancel(session, asked)
@@ -182,12 +188,15 @@ class Agent:
     async def close(self) -> None:
         """An end by itself, else an end; and of what it started."""
         await self._wire.close()
+        rest = asyncio.create_task(self._lines.drained())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
                 await self._process.wait()
         await child.end(self._process)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
+        await asyncio.wait([rest], timeout=_CLOSE_S)
+        rest.cancel()
 
     async def _greet(self) -> None:
         hello = await self._answer(
@@ -222,14 +231,15 @@ class Agent:
         given = [EnvVariable(name=name, value=value) for name, value in tools.environment.items()]
         return McpServerStdio(name=acp_tools.SERVER, command=program, args=arguments, env=given)
 
-    async def _answer(self, method: str, asked: Awaitable[T], *, within_s: float = _CALL_S) -> T:
+    async def _answer(self, method: str, asked: Awaitable[T], within_s: float | None = None) -> T:
         """What the agent answers. Raises `AgentAnswer`, or `TransportFailure` when it is gone, silent or says something else."""
+        limit = _CALL_S if within_s is None else within_s
         try:
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout(limit):
                 return await asked
         except TimeoutError:
             self._hangs = True
-            raise TransportFailure(f"the agent did not answer {method} in {within_s:.0f} s", kind="temporary") from None
+            raise TransportFailure(f"the agent did not answer {method} in {limit:.0f} s", kind="temporary") from None
         except RequestError as problem:
             hint = "; it wants a login: start it once yourself and log in" if problem.code == _LOGIN else ""
             raise AgentAnswer(f"the agent refused {method}: {one_line(str(problem), 200)}{hint}") from None

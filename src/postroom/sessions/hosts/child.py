@@ -31,15 +31,15 @@ def turn_s(settings: config.Agent | None) -> float:
 
 
 async def end(child: asyncio.subprocess.Process) -> None:
-    """Stop a child that is still running, and what it started. It leads a process group of its own."""
-    if child.returncode is not None:
-        return
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGTERM)
-    try:
-        async with asyncio.timeout(_END_S):
-            await child.wait()
-    except TimeoutError:
+    """Stop a child that is still running, and what it started. It leads a process group of its own.
+
+    Each wait is bounded, for `wait` ends only when nobody holds the child's pipes any more.
+    """
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        if child.returncode is not None:
+            return
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        await child.wait()
+            os.killpg(child.pid, how)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END_S):
+                await child.wait()
