@@ -57,6 +57,7 @@ def test_a_message_starts_a_turn_once_and_is_fenced_there(tmp_path: Path, place:
         second = send(house, "and green again")
         assert eventually(lambda: len(handed(place)) == 2)
         assert [one["seq"] for one in handed(place)[1]["notices"]] == [second]
+        eventually(lambda: house.ok("GET", f"/mailbox/messages/{second}")["receipt"]["state"] == "notified")  # the turn has ended
         assert house.stop() == 0
     with serving(tmp_path / "data", config(place, wake=True)) as house:  # what was taken is not offered again
         third = send(house, "after a restart")
