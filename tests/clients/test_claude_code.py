@@ -33,14 +33,17 @@ class Claude:
     model: Anthropic
     daemon: Served
     agent: str
+    session: str = ""
 
     def connect(self, *arguments: str) -> None:
         self.person.connect(self.daemon, "claude", "--agent", self.agent, *arguments)
 
     def run(self, prompt: str) -> str:
-        """One turn without anybody at it; what the model said last."""
+        """One turn without anybody at it; what the model said last. `session` is then Claude's own name for it."""
         done = self.person.run(self.program, "-p", prompt, "--output-format", "json", "--model", "claude-sonnet-4-5")
-        return str(json.loads(done.stdout)["result"])
+        said = json.loads(done.stdout)
+        self.session = said["session_id"]
+        return str(said["result"])
 
     def last(self) -> str:
         """Every text in the model's last request."""
@@ -104,7 +107,8 @@ def test_a_call_of_the_model_drafts_a_mail_and_what_it_sends_is_held(claude):
     draft_id = first_json(said)["draftId"]
     said = claude.run(f'CALL mcp__postroom__agentmail_send_draft {{"draftId": "{draft_id}"}}')
     assert first_json(said)["status"] == "held"
-    assert [one["subject"] for one in claude.daemon.held() if one["inbox_id"].startswith(f"{claude.agent}@")] == ["Report"]
+    held = [one for one in claude.daemon.held() if one["inbox_id"].startswith(f"{claude.agent}@")]
+    assert [(one["subject"], one["session_id"]) for one in held] == [("Report", claude.session)]
 
 
 def test_a_notice_that_waits_arrives_by_hook_with_ids_and_no_word_of_the_mail(claude):

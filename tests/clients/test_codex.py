@@ -107,9 +107,10 @@ def test_a_call_of_the_model_drafts_a_mail_and_what_it_sends_is_held(codex):
     codex.connect()
     draft = {"to": [f"{codex.agent}@postroom.localhost"], "subject": "Report", "text": "Done."}
     draft_id = first_json(codex.run(f"CALL mcp__postroom__agentmail_create_draft {json.dumps(draft)}")[1])["draftId"]
-    _, said = codex.run(f'CALL mcp__postroom__agentmail_send_draft {{"draftId": "{draft_id}"}}')
+    thread, said = codex.run(f'CALL mcp__postroom__agentmail_send_draft {{"draftId": "{draft_id}"}}')
     assert first_json(said)["status"] == "held"
-    assert [one["subject"] for one in codex.daemon.held() if one["inbox_id"].startswith(f"{codex.agent}@")] == ["Report"]
+    held = [one for one in codex.daemon.held() if one["inbox_id"].startswith(f"{codex.agent}@")]
+    assert [(one["subject"], one["session_id"]) for one in held] == [("Report", thread)]
 
 
 def test_connected_with_ask_it_refuses_to_call_unasked(codex):

@@ -101,6 +101,17 @@ def test_the_owner_names_the_inbox_in_the_address_and_programs_ask_for_canonical
     assert told["result"]["structuredContent"]["threads"][0]["subject"] == "Hi"
 
 
+@pytest.mark.parametrize(
+    ("meta", "named"), [({"sessionId": "s-1"}, "s-1"), ({"threadId": "t.1"}, "t.1"), ({"sessionId": "a b\n"}, None), ({}, None)]
+)
+def test_the_session_a_client_names_is_told_to_whoever_approves_and_an_odd_name_is_not(house: Served, meta, named):
+    mail = {"to": ["ada@customer.example"], "subject": json.dumps(meta), "text": "t"}
+    params = {"name": "agentmail_send_message", "arguments": mail, "_meta": meta}
+    call(house, "/mcp", house.tokens["scout"], method="tools/call", params=params)
+    rows = [one for one in house.ok("GET", "/api/outgoing")["outgoing"] if one["subject"] == mail["subject"]]
+    assert [row.get("session_id") for row in rows] == [named]
+
+
 def test_only_what_is_offered_answers(house: Served):
     assert call(house, "/mcp")[0] == 200
     assert call(house, "/mcp/nothing")[0] == 404

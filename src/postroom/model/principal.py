@@ -27,7 +27,7 @@ class Kind(StrEnum):
 class Principal:
     """The caller. `agent_id` (`agt_…`) and `name` are set for agents only.
 
-    `session_id` is set when the credential was issued to one session; `profile` is the agent's.
+    `session_id` is set when the credential was issued to one session, or the client names one; `profile` is the agent's.
     `inbox_scope` narrows a key to one inbox (AgentMail's inbox-scoped keys). `peer_uid` is the
     operating-system user at the other end of a loopback socket, where that is known. `bridge` is true
     for the key of the plugin in a person's harness: an agent's in all but that it may report the person's click.

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -30,7 +31,8 @@ from postroom.tools.toolset import Toolset
 
 # Where clients put the id of the model's call: Claude Code's and Codex's spelling.
 _CALL_IDS = ("claudecode/toolUseId", "callId")
-_CALL_SCOPE = ("sessionId", "threadId")
+_SESSIONS = ("sessionId", "threadId")
+_SESSION = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _GREETINGS = ("initialize", "server/discover")
 
 _Context = ServerRequestContext[Any, Any]
@@ -75,7 +77,7 @@ def server_of(tools: Toolset) -> Server[Any]:
     async def call_tool(ctx: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         query = parse_qs(ctx.request.scope["query_string"].decode("latin-1")) if ctx.request else {}
         result = await tools.call(
-            _principal(ctx),
+            _caller(ctx),
             params.name,
             params.arguments or {},
             call_id=_call_id(ctx.meta or {}),
@@ -100,6 +102,16 @@ def _principal(ctx: _Context) -> Principal:
     return principal
 
 
+def _caller(ctx: _Context) -> Principal:
+    """Who calls, in the session its client names. That is told to whoever approves; it is no right of its own."""
+    principal = _principal(ctx)
+    meta: Mapping[str, Any] = ctx.meta or {}
+    named = next((meta[name] for name in _SESSIONS if isinstance(meta.get(name), str)), "")
+    if principal.agent_id is None or principal.session_id is not None or not _SESSION.fullmatch(named):
+        return principal
+    return replace(principal, session_id=named)
+
+
 def _tool(spec: ToolSpec) -> types.Tool:
     annotations = types.ToolAnnotations(read_only_hint=True) if spec.reads else None
     return types.Tool(name=spec.name, description=spec.description, input_schema=dict(spec.input_schema), annotations=annotations)
@@ -118,5 +130,5 @@ def _call_id(meta: Mapping[str, Any]) -> str | None:
     call = next((meta[name] for name in _CALL_IDS if isinstance(meta.get(name), str)), None)
     if call is None:
         return None
-    scope = [meta[name] for name in _CALL_SCOPE if isinstance(meta.get(name), str)]
+    scope = [meta[name] for name in _SESSIONS if isinstance(meta.get(name), str)]
     return "call-" + hashlib.sha256(json.dumps([*scope, call]).encode()).hexdigest()
