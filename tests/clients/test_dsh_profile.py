@@ -47,6 +47,11 @@ class Headless:
         assert len(self.model.bodies) > before
         return next(body for body in reversed(self.model.bodies) if "tools" in body)  # the other asks for a title
 
+    def hears(self, prompt: str, text: str) -> dict[str, Any]:
+        """A turn that was told this: a step waits only so long for what is new, and a busy machine may need another turn."""
+        bodies = (self.run(prompt) for _ in range(3))
+        return next(body for body in bodies if text in said(body))
+
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[ScriptedModel]:
@@ -116,7 +121,7 @@ def test_a01_connected_the_harness_has_tools_identity_and_mail_and_removed_it_is
     assert key.encode() not in headless.patch.read_bytes()
     message_id = mail(daemon, "dsh")
 
-    body = headless.run("what is new?")
+    body = headless.hears("what is new?", message_id)
     assert {"agentmail_get_thread", "agentmail_reply", "mailbox_send"} <= tools(body)
     assert "Your email address is dsh@postroom.localhost" in body["system"]
     assert message_id in said(body)
@@ -142,7 +147,7 @@ def test_a01_each_part_left_out_leaves_the_others_working(daemon, headless, mode
             call if "agentmail_send_message" in tools(body) and "please post" in newest(body) else Reply("done")
         )
         asked = len(headless.person.asked)
-        body = headless.run("please post")
+        body = headless.run("please post") if left_out == "inbound" else headless.hears("please post", message_id)
         found = {"tools"} if "agentmail_get_thread" in tools(body) else set()
         found |= {"identity"} if f"Your email address is {agent}@postroom.localhost" in body["system"] else set()
         found |= {"approval"} if len(headless.person.asked) > asked else set()
@@ -199,7 +204,7 @@ def test_in_a_running_web_the_session_is_made_told_resumed_and_survives_the_daem
             assert harness.patch.read_bytes() == before
             eventually(lambda: session not in harness.person.does("live")["ids"], TURN_S)
             fifth = mail(daemon, "dsh", answers=fourth)
-            assert session_of(daemon, "dsh", fifth)["host"] == ""
+            eventually(lambda: session_of(daemon, "dsh", fifth)["host"] == "", TURN_S)
             assert model.saw(fifth) is None
 
 
