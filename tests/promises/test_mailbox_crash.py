@@ -7,10 +7,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from engines import ENGINES, settings, url_of
 from pace import PATIENCE_S
 from served import Served, clean_environment, eventually, start
 
@@ -98,13 +100,20 @@ class Clients:
             self.said.append(tuple(json.loads(line)))
 
 
+@pytest.fixture(params=ENGINES)
+def config(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The config of a daemon on either engine."""
+    with url_of(request.param) as url:
+        yield settings(url)
+
+
 @pytest.mark.timeout(1800)
-def test_b4_acknowledged_is_stored_once_and_cursors_never_go_back(tmp_path: Path, long: bool):
-    served = start(tmp_path / "data")
+def test_b4_acknowledged_is_stored_once_and_cursors_never_go_back(tmp_path: Path, config: str, long: bool):
+    served = start(tmp_path / "data", config)
     served.ok("POST", "/mailbox/announce", {"name": "sink"})
     clients = Clients(served)
     try:
-        served = killed_again_and_again(served, clients, 200 if long else 20)
+        served = killed_again_and_again(served, config, clients, 200 if long else 20)
         clients.stop()
         check(served, clients.said)
         assert served.stop() == 0
@@ -114,7 +123,7 @@ def test_b4_acknowledged_is_stored_once_and_cursors_never_go_back(tmp_path: Path
         served.process.stdout.close()
 
 
-def killed_again_and_again(served: Served, clients: Clients, times: int) -> Served:
+def killed_again_and_again(served: Served, config: str, clients: Clients, times: int) -> Served:
     """The daemon that was started after the last kill."""
     rng = random.Random(5)
     for _ in range(times):
@@ -124,7 +133,7 @@ def killed_again_and_again(served: Served, clients: Clients, times: int) -> Serv
         served.process.send_signal(signal.SIGKILL)
         served.process.wait(PATIENCE_S)
         served.process.stdout.close()
-        served = start(served.data, "", "--http", f"{served.host}:{served.port}")
+        served = start(served.data, config, "--http", f"{served.host}:{served.port}")
     return served
 
 
