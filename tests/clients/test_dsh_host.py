@@ -166,7 +166,7 @@ def test_a57_two_mails_in_the_window_of_creation_make_one_session_that_hears_of_
     assert [told.count(f"message_id {one}\n") or told.count(f"message_id {one}:") for one in (first, second)] == [1, 1]
 
 
-def test_a_tool_call_holds_the_answer_and_the_owners_refusal_comes_back_to_the_session(daemon, model):
+def test_a_tool_call_holds_the_answer_and_what_the_owner_decided_comes_back_to_the_session(daemon, model):
     def plan(body: dict[str, Any]) -> Reply:
         found = re.search(r"New mail in .*message_id (<\S+>)", newest(body))
         if found is None:
@@ -183,6 +183,12 @@ def test_a_tool_call_holds_the_answer_and_the_owners_refusal_comes_back_to_the_s
     refused = eventually(lambda: model.saw("was refused by the owner"), TURN_S)
     assert held["outgoing_id"] in newest(refused)
     assert "not this week" in newest(refused).partition("<email-content ")[2]
+    again = mail(daemon, answers=message_id)
+    assert taken(daemon, again)["session_id"] == row["session_id"]
+    (held,) = [one for one in daemon.held() if one["thread_id"] == row["thread_id"]]
+    daemon.ok("POST", f"/api/outgoing/{held['outgoing_id']}/approve", {"digest": held["digest"]})
+    approved = eventually(lambda: model.saw(f"{held['outgoing_id']} in thread_id {row['thread_id']} was approved"), TURN_S)
+    assert message_id in history(approved)
 
 
 def test_a56_a_session_on_disk_is_resumed_after_its_runtime_was_killed(daemon, model):
