@@ -1,6 +1,7 @@
 """The WebSocket door over a log in memory: what happens to a client that does not read."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -50,26 +51,29 @@ async def authorize(scope: Scope) -> Principal:
     return OWNER
 
 
-@pytest.fixture
-async def listener() -> AsyncIterator[Listener]:
+@contextlib.asynccontextmanager
+async def serving(send_s: float) -> AsyncIterator[tuple[SocketDoor, Listener]]:
     mail: Any = None
-    door = SocketDoor(Log(200), mail, Frames(), authorize, send_s=0.2)
+    door = SocketDoor(Log(200), mail, Frames(), authorize, send_s=send_s)
     listener = bind("127.0.0.1", 0)
     server = HttpServer(door, listener)
     await server.start()
-    yield listener
+    yield door, listener
     await door.close()
     await server.stop()
 
 
-async def test_a_client_that_does_not_read_is_dropped_with_a_reason(listener: Listener) -> None:
+async def test_a_client_that_does_not_read_is_dropped_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("postroom.interfaces.http.websocket.SOCKET_CLOSE_S", PATIENCE_S)
     async with (
         asyncio.timeout(PATIENCE_S),
+        serving(send_s=0.2) as (door, listener),
         connect(f"ws://127.0.0.1:{listener.port}/", max_queue=1, ping_interval=None) as client,
     ):
         await client.send('{"type": "subscribe", "cursor": "0"}')
         await client.recv()
-        await asyncio.sleep(0.5)  # being slow is what this is about
+        while door._open:
+            await asyncio.sleep(0.01)  # being slow is what this is about: nothing is read until the door has given up
         taken: list[Any] = []
         with pytest.raises(ConnectionClosed) as caught:
             await read_into(taken, client)
@@ -82,8 +86,12 @@ async def read_into(taken: list[Any], client: ClientConnection) -> None:
         taken.append(await client.recv())
 
 
-async def test_a_client_that_reads_gets_everything(listener: Listener) -> None:
-    async with asyncio.timeout(PATIENCE_S), connect(f"ws://127.0.0.1:{listener.port}/") as client:
+async def test_a_client_that_reads_gets_everything() -> None:
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        serving(send_s=PATIENCE_S) as (_, listener),
+        connect(f"ws://127.0.0.1:{listener.port}/") as client,
+    ):
         await client.send('{"type": "subscribe", "cursor": "150"}')
         frames = [await client.recv() for _ in range(51)]
     assert (str(frames[0])[:20], {len(frame) for frame in frames[1:]}) == ('{"type":"subscribed"', {len(FRAME)})
