@@ -1,5 +1,6 @@
 """Blobs come back byte for byte, or as an error; never damaged, never half."""
 
+import asyncio
 import importlib
 import os
 import stat
@@ -9,10 +10,12 @@ import pytest
 from sqlalchemy import bindparam, delete
 
 import postroom
+from pace import PATIENCE_S
 from postroom.errors import NotFound, StorageFailure
 from postroom.gate.tables import outgoing_blob
 from postroom.limits import BLOB_INLINE_BYTES
 from postroom.store import schema
+from postroom.store.blobs import Blobs
 from postroom.store.engine import Store
 from postroom.store.statement import insert_or_ignore, sql
 
@@ -127,6 +130,29 @@ async def test_a_blob_put_again_after_its_row_went_is_whole(on_disk: Store) -> N
     assert await keep(on_disk, LARGE) == sha
     assert await on_disk.blobs.sweep() == 0
     assert await on_disk.blobs.get(sha) == LARGE
+
+
+async def test_it_sweeps_by_itself_and_goes_on_after_a_failure(on_disk: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("postroom.store.blobs.FIRST_SWEEP_S", 0)
+    monkeypatch.setattr("postroom.store.blobs.SWEEP_S", 0)
+    outcomes: list[object] = [StorageFailure("the disk"), 1, PermissionError("the folder"), 0]
+    done = asyncio.Event()
+
+    async def sweep(self: Blobs) -> object:
+        outcome = outcomes.pop(0) if outcomes else 0
+        if not outcomes:
+            done.set()
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(Blobs, "sweep", sweep)
+    task = asyncio.create_task(on_disk.blobs.run())
+    async with asyncio.timeout(PATIENCE_S):
+        await done.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 async def test_a_file_put_again_is_young_again(on_disk: Store) -> None:
