@@ -5,7 +5,7 @@
 
 Standard library only. Speaks with the owner's key: POSTROOM_TOKEN, else `owner.key` in the data folder;
 the address is the argument, else POSTROOM_URL, else `endpoint.json` there. Writes to the mailbox under
-names of its own. Exit 0 when everything held, 1 when something did not.
+names of its own. Exit 0 when everything held, 1 when something did not, 2 when there is nothing to check.
 """
 
 import base64
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+USAGE = "give its address as the argument and its owner's key as POSTROOM_TOKEN, or its data folder as POSTROOM_DATA"
 RUN = secrets.token_hex(4)
 ALICE, BOB = f"check-a-{RUN}", f"check-b-{RUN}"
 TOOLS = "/mcp/mailbox?fields=canonical"
@@ -211,7 +212,7 @@ def checks(live: Live) -> list[tuple[str, Callable[[], bool]]]:
         text = f"sent without an id {RUN}"
         call = {"name": "mailbox_send", "arguments": {"from": ALICE, "to": BOB, "text": text}}
         status = live.rpc("tools/call", call, request_id=None)
-        end = time.monotonic() + 2
+        end = time.monotonic() + 30
         while time.monotonic() < end:
             if any(message["text"] == text for message in live.read()):
                 return bool(status == 202)
@@ -219,13 +220,13 @@ def checks(live: Live) -> list[tuple[str, Callable[[], bool]]]:
         return False
 
     def streamed() -> bool:
-        connection = http.client.HTTPConnection(live.host, live.port, timeout=5)
+        connection = http.client.HTTPConnection(live.host, live.port, timeout=30)
         try:
             connection.request("GET", f"/stream?to={BOB}&since=abc", headers={"Authorization": f"Bearer {live.token}"})
             answer = connection.getresponse()
             text = f"over the stream {RUN}"
             threading.Timer(0.1, lambda: live.send(text)).start()
-            end = time.monotonic() + 5
+            end = time.monotonic() + 30
             while time.monotonic() < end:
                 if text.encode() in answer.readline():
                     return True
@@ -294,8 +295,13 @@ def found() -> Live:
 
 def main() -> int:
     """Run them all."""
-    live = found()
-    live.start = live.tool("read", to=f"none-{RUN}", newest=True, since=0, limit=1)["cursor"]
+    try:
+        live = found()
+        live.start = live.tool("read", to=f"none-{RUN}", newest=True, since=0, limit=1)["cursor"]
+    except (OSError, http.client.HTTPException, LookupError, ValueError) as problem:
+        why = "its mailbox did not take this key" if isinstance(problem, LookupError) else problem
+        print(f"no running postroom to check: {why}\n{USAGE}", file=sys.stderr)
+        return 2
     failed = 0
     for name, check in checks(live):
         why = ""

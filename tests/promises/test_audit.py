@@ -4,6 +4,7 @@ Between approval and wire: one changed byte, recipient or attachment stops the s
 adds a recipient is caught. Afterwards: each way of tampering is named by `postroom data verify`.
 """
 
+import asyncio
 import hashlib
 import json
 import sqlite3
@@ -14,6 +15,7 @@ import pytest
 
 from houses import living
 from inprocess import ADA, AGENT, OWNER, SCOUT, NotingRelay, Rooms, rooms_in, wish
+from pace import PATIENCE_S
 from postroom.app.verify import verify_folder
 from postroom.config import Config, Gate, Relay
 from postroom.errors import NotFound
@@ -132,6 +134,9 @@ async def a_house_with_a_record(folder: Path, sink: SmtpSink) -> None:
         (row, *_) = (await home.http.get("/api/outgoing?state=held")).json()["outgoing"]
         await home.http.post(f"/api/outgoing/{row['outgoing_id']}/approve", json={"digest": row["digest"]})
         await sink.wait_for(1)
+        async with asyncio.timeout(PATIENCE_S):
+            while (await home.http.get(f"/api/outgoing/{row['outgoing_id']}")).json()["state"] != "sent":
+                await asyncio.sleep(0.01)  # until the record has the outcome
         await client.aclose()
 
 
