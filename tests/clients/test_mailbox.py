@@ -3,7 +3,6 @@
 import contextlib
 import http.client
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -452,14 +451,21 @@ def test_sending_from_a_shell_loads_the_standard_library_only():
     assert done.stdout == "[]\n"
 
 
-def test_the_42_checks_hold(house: Served):
-    script = [sys.executable, str(ROOT / "examples" / "verify_live.py")]
-    done = subprocess.run(
-        script,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        env={**os.environ, "POSTROOM_DATA": str(house.data)},
-        check=False,
+def verify_live(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    script = [sys.executable, str(ROOT / "examples" / "verify_live.py"), *arguments]
+    return subprocess.run(
+        script, capture_output=True, text=True, timeout=PATIENCE_S, env={**clean_environment(), **environment}, check=False
     )
+
+
+def test_the_42_checks_hold(house: Served):
+    done = verify_live(POSTROOM_DATA=str(house.data))
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "42 of 42 held"), done.stdout
+
+
+def test_the_42_checks_say_what_they_need_when_there_is_nothing_to_check(house: Served, tmp_path: Path):
+    nowhere = verify_live(POSTROOM_DATA=str(tmp_path))
+    wrong = verify_live(f"http://{house.host}:{house.port}", POSTROOM_TOKEN="no key")
+    assert (nowhere.returncode, wrong.returncode) == (2, 2)
+    assert "endpoint.json" in nowhere.stderr
+    assert "did not take this key" in wrong.stderr
