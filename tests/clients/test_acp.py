@@ -181,6 +181,29 @@ def test_a_model_that_fails_opencode_took_nothing_and_the_mail_is_offered_again_
         assert "offered before" in newest(told(model, first))
 
 
+def test_opencode_that_asks_first_may_read_our_mail_and_nothing_else(opencode, model, tmp_path):
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "opencode.json").write_text('{"permission": {"postroom_*": "ask", "bash": "ask"}}', encoding="utf-8")
+
+    calls = iter(
+        [
+            Reply(tool="postroom_agentmail_list_threads", arguments={}),
+            Reply(tool="bash", arguments={"command": "touch made", "description": "postroom_agentmail_list_threads"}),
+        ]
+    )
+    model.plan = lambda body: next(calls, Reply("understood")) if body.get("tools") else Reply("a title")
+    with serving(tmp_path / "data", f'{opencode}cwd = "{work}"\n') as daemon:
+        daemon.agent("scout")
+        row = taken(daemon, mail(daemon))
+        results = [newest(body) for body in model.bodies if body.get("tools")]
+        assert any(row["thread_id"] in said and "New mail in" not in said for said in results)
+    lines = (tmp_path / "data" / "serve.log").read_text(encoding="utf-8").splitlines()
+    logged = [json.loads(line) for line in lines if line.startswith("{")]
+    assert [one["allowed"] for one in logged if one["event"] == "acp_permission"] == [True, False]
+    assert not (work / "made").exists()
+
+
 def test_dsh_over_acp_resumes_its_session_after_a_restart(home, model, tmp_path, monkeypatch):
     environment = {"DSH_HOME": str(tmp_path / "dsh"), "DSH_TELEMETRY_MODE": "DISABLED"}
     environment |= {"DEEPSEEK_API_KEY": "scripted", "DEEPSEEK_BASE_URL": model.url}
