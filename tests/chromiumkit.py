@@ -103,7 +103,8 @@ def page(url: str, folder: Path) -> Iterator[Page]:
     listener.start()
     try:
         found = eventually(lambda: next((hit for line in said if (hit := re.search(r"ws://([0-9.]+:\d+)/", line))), None))
-        with connect(eventually(lambda: _page_socket(found[1])), proxy=None, max_size=None) as socket:
+        place = eventually(lambda: _page_socket(found[1]))
+        with connect(place, proxy=None, max_size=None, open_timeout=PATIENCE_S, ping_interval=None) as socket:
             yield Page(socket)
     finally:
         browser.terminate()
@@ -117,7 +118,8 @@ def page(url: str, folder: Path) -> Iterator[Page]:
 
 def _page_socket(place: str) -> str | None:
     """Where the page's own socket is."""
-    with urllib.request.urlopen(f"http://{place}/json/list", timeout=PATIENCE_S) as answer:
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with direct.open(f"http://{place}/json/list", timeout=PATIENCE_S) as answer:
         found = [target["webSocketDebuggerUrl"] for target in json.load(answer) if target["type"] == "page"]
     return found[0] if found else None
 
