@@ -9,6 +9,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,8 +26,11 @@ ALLOWED_SKIPS: dict[str, str] = {
 }
 
 
-# What an example takes says how busy the machine is, not whether the code is right.
-settings.register_profile("postroom", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# What an example takes says how busy the machine is, not whether the code is right. Each run tries the same examples, so
+# that a red run is about what was changed; other ones are looked for with --long.
+_EASY: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("postroom", **_EASY, derandomize=True)
+settings.register_profile("long", **_EASY)
 settings.load_profile("postroom")
 
 _EGRESS = ROOT / "tests" / "egress"
@@ -45,6 +49,11 @@ def _no_connection_elsewhere() -> Iterator[None]:
     yield
     if told := os.read(_TOLD, 10_000):
         pytest.fail(f"a connection elsewhere was tried: {told.decode()}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--long"):
+        settings.load_profile("long")
 
 
 def pytest_unconfigure() -> None:

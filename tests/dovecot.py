@@ -164,7 +164,7 @@ def corpus() -> dict[str, bytes]:
 
 
 def until_up(port: int, tls: ssl.SSLContext, folder: Path) -> None:
-    end = time.monotonic() + 15
+    end = time.monotonic() + PATIENCE_S
     while True:
         try:
             with (

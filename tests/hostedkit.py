@@ -114,7 +114,7 @@ async def remote_office(folder: Path, trouble: Trouble | None = None, config: Co
 
 @contextlib.asynccontextmanager
 async def _spoiling(origin: str, trouble: Trouble) -> AsyncIterator[Peer]:
-    async with httpx.AsyncClient(base_url=origin) as client:
+    async with httpx.AsyncClient(base_url=origin, timeout=PATIENCE_S) as client:
 
         async def answer(request: Request) -> Response:
             wrong = trouble.spoil(request)

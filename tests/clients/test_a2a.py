@@ -49,7 +49,9 @@ def state(house: Served, task: dict) -> str:
 
 def test_b48_both_cards_are_open_claim_what_answers_and_cannot_be_pointed_elsewhere(house: Served):
     for path in ("/.well-known/agent-card.json", "/.well-known/agent.json"):
-        answer = httpx.get(f"{house.url}{path}?port=9999@evil.example", headers={"Host": f"{house.host}:{house.port}"})
+        answer = httpx.get(
+            f"{house.url}{path}?port=9999@evil.example", headers={"Host": f"{house.host}:{house.port}"}, timeout=PATIENCE_S
+        )
         card = answer.json()
         assert "evil" not in answer.text
         assert len(card["skills"]) == 11
@@ -157,7 +159,7 @@ def test_an_answer_that_is_a_file_is_fetched_where_it_says(house: Served):
     reply(house, task, "(files)", attachments=[{"content": "b3V0", "name": "output.txt", "mediaType": "text/plain"}])
     (part,) = rpc(house, "GetTask", {"id": task["id"]})["result"]["artifacts"][0]["parts"]
     assert (part["filename"], part["mediaType"]) == ("output.txt", "text/plain")
-    fetched = httpx.get(part["url"], headers={"Authorization": f"Bearer {house.tokens['alice']}"})
+    fetched = httpx.get(part["url"], headers={"Authorization": f"Bearer {house.tokens['alice']}"}, timeout=PATIENCE_S)
     assert fetched.content == b"out"
 
 
@@ -168,7 +170,9 @@ def test_what_is_not_offered_is_said_by_its_code_in_each_binding(house: Served):
     assert rpc(house, "GetExtendedAgentCard", {})["error"]["code"] == -32007
     assert rpc(house, "NoSuchMethod", {})["error"]["code"] == -32601
     missing = httpx.get(
-        f"{house.url}/a2a/tasks/task-999999", headers={"Authorization": f"Bearer {house.tokens['alice']}", "A2A-Version": "1.0"}
+        f"{house.url}/a2a/tasks/task-999999",
+        headers={"Authorization": f"Bearer {house.tokens['alice']}", "A2A-Version": "1.0"},
+        timeout=PATIENCE_S,
     )
     assert (missing.status_code, missing.json()["error"]["details"][0]["reason"]) == (404, "TASK_NOT_FOUND")
 

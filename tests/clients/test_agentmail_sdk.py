@@ -200,7 +200,7 @@ def test_a_wrong_field_is_a_validation_error_with_its_path(owner: Strict) -> Non
 
 
 def test_without_a_good_key_nothing_is_answered(served: Served, connect: Callable[[str], Strict]) -> None:
-    assert httpx.get(f"{served.url}/v0/inboxes").json()["code"] == "missing_authorization"
+    assert httpx.get(f"{served.url}/v0/inboxes", timeout=PATIENCE_S).json()["code"] == "missing_authorization"
     for token, code in (("am_nope", "unknown_api_key"), ("nope", "invalid_token_type")):
         with pytest.raises(ApiError) as caught:
             connect(token).mail.inboxes.list()
@@ -241,14 +241,14 @@ def test_mail_from_outside_with_its_attachment_and_its_bytes(owner: Strict, serv
     assert (row.preview.strip(), len(row.attachments)) == ("Is Tuesday possible?", 1)
     attachment = owner(messages.get_attachment(nora, row.message_id, row.attachments[0].attachment_id))
     assert (attachment.filename, attachment.size) == ("agenda.txt", 12)
-    assert httpx.get(attachment.download_url).content == b"agenda: one\n"
+    assert httpx.get(attachment.download_url, timeout=PATIENCE_S).content == b"agenda: one\n"
     again = owner(owner.mail.inboxes.threads.get_attachment(nora, row.thread_id, attachment.attachment_id))
-    assert httpx.get(again.download_url).content == b"agenda: one\n"
+    assert httpx.get(again.download_url, timeout=PATIENCE_S).content == b"agenda: one\n"
     raw = owner(messages.get_raw(nora, row.message_id))
-    content = httpx.get(raw.download_url).content
+    content = httpx.get(raw.download_url, timeout=PATIENCE_S).content
     assert (len(content), b"Message-ID: <t1@customer.example>\r\n" in content) == (raw.size, True)
     assert raw.expires_at > datetime.now(UTC)
-    assert httpx.get(raw.download_url[:-4] + "AAAA").status_code == 404
+    assert httpx.get(raw.download_url[:-4] + "AAAA", timeout=PATIENCE_S).status_code == 404
 
 
 @pytest.mark.parametrize("message_id", ["<a/b/c@customer.example>", "<p+q@customer.example>", "<raw@customer.example/raw>"])
@@ -381,7 +381,7 @@ def test_a_draft_from_first_words_to_sent(owner: Strict, nora: str, omar: str) -
     ).json()
     assert "cc" not in cleared
     part = owner(drafts.get_attachment(nora, made.draft_id, made.attachments[0].attachment_id))
-    assert httpx.get(part.download_url).content == b"abc"
+    assert httpx.get(part.download_url, timeout=PATIENCE_S).content == b"abc"
     assert made.draft_id in [row.draft_id for row in owner(drafts.list(nora)).drafts]
     assert made.draft_id in [row.draft_id for row in owner(owner.mail.drafts.list()).drafts]
     assert owner(owner.mail.drafts.get(made.draft_id)).text == "v2"

@@ -211,7 +211,7 @@ def test_an_agent_hears_of_its_own_inboxes_only(served: Served) -> None:
 
 @pytest.mark.parametrize("query", ["api_key", "auth_token"])
 def test_a_key_may_stand_in_the_query(served: Served, query: str) -> None:
-    with connect(f"{served.url.replace('http', 'ws')}/v0?{query}={served.owner}") as socket:
+    with connect(f"{served.url.replace('http', 'ws')}/v0?{query}={served.owner}", open_timeout=PATIENCE_S) as socket:
         socket.send('{"type": "subscribe"}')
         assert json.loads(socket.recv(timeout=PATIENCE_S))["type"] == "subscribed"
 
@@ -228,7 +228,7 @@ def test_the_handshake_keeps_the_origins_rules(served: Served) -> None:
     }
     got = {}
     for (url, name), (headers, _) in table.items():
-        with pytest.raises(InvalidStatus) as caught, connect(url, additional_headers=headers):
+        with pytest.raises(InvalidStatus) as caught, connect(url, additional_headers=headers, open_timeout=PATIENCE_S):
             pass
         got[url, name] = caught.value.response.status_code
     assert got == {case: status for case, (_, status) in table.items()}

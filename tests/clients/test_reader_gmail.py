@@ -25,18 +25,28 @@ from readerkit import GMAIL, OWNER, Kit, kit
 NODE = Path(__file__).parent / "node"
 
 
-@pytest.fixture(scope="module")
-def emulator() -> Iterator[str]:
-    if shutil.which("node") is None or not (NODE / "node_modules" / "emulate").is_dir():
-        pytest.skip("peer absent: the Gmail emulator (npm ci in tests/clients/node)")
+def listening() -> tuple[subprocess.Popen[str], int] | None:
+    """The emulator and its port, which it wants named; None when another took the port meanwhile."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     environment = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
     process = subprocess.Popen(["node", "gmail.mjs", str(port)], cwd=NODE, stdout=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None
-    while process.stdout.readline().strip() not in ("listening", ""):
-        pass
+    while line := process.stdout.readline():
+        if line.strip() == "listening":
+            return process, port
+    process.wait(PATIENCE_S)
+    process.stdout.close()
+    return None
+
+
+@pytest.fixture(scope="module")
+def emulator() -> Iterator[str]:
+    if shutil.which("node") is None or not (NODE / "node_modules" / "emulate").is_dir():
+        pytest.skip("peer absent: the Gmail emulator (npm ci in tests/clients/node)")
+    process, port = next(started for _ in range(5) if (started := listening()) is not None)
+    assert process.stdout is not None
     yield f"http://127.0.0.1:{port}"
     process.terminate()
     process.wait(PATIENCE_S)
@@ -45,7 +55,7 @@ def emulator() -> Iterator[str]:
 
 async def consent(url: str) -> httpx.Response:
     """What the person does in the browser: choose the account, and follow the redirect."""
-    async with httpx.AsyncClient(trust_env=False) as browser:
+    async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as browser:
         page = (await browser.get(url)).text
         fields = dict(re.findall(r'<input[^>]*name="([^"]+)"[^>]*value="([^"]*)"', page))
         sent = await browser.post(f"{url.partition('/o/')[0]}/o/oauth2/v2/auth/callback", data=unescaped(fields))
@@ -67,7 +77,7 @@ async def made(emulator: str, tmp_path: Path) -> AsyncIterator[Kit]:
     assert prompt is not None
     page = await consent(prompt.url)
     assert (page.status_code, "close this window" in page.text) == (200, True)
-    assert await ready.reader.authorization(OWNER, GMAIL.id, 5) == "authorized"
+    assert await ready.reader.authorization(OWNER, GMAIL.id, PATIENCE_S) == "authorized"
     yield ready
     await ready.reader.close()
 
@@ -80,7 +90,9 @@ async def token(made: Kit) -> str:
 
 async def put(made: Kit, emulator: str, raws: list[bytes]) -> list[str]:
     """Put mails into the mailbox, as Google's own import does; their ids."""
-    async with httpx.AsyncClient(trust_env=False, headers={"Authorization": f"Bearer {await token(made)}"}) as google:
+    async with httpx.AsyncClient(
+        trust_env=False, timeout=PATIENCE_S, headers={"Authorization": f"Bearer {await token(made)}"}
+    ) as google:
 
         async def one(raw: bytes) -> str:
             body = {"raw": base64.urlsafe_b64encode(raw).decode()}
@@ -92,7 +104,9 @@ async def put(made: Kit, emulator: str, raws: list[bytes]) -> list[str]:
 
 
 async def labels(made: Kit, emulator: str) -> dict[str, list[str]]:
-    async with httpx.AsyncClient(trust_env=False, headers={"Authorization": f"Bearer {await token(made)}"}) as google:
+    async with httpx.AsyncClient(
+        trust_env=False, timeout=PATIENCE_S, headers={"Authorization": f"Bearer {await token(made)}"}
+    ) as google:
 
         async def one(message_id: str) -> tuple[str, list[str]]:
             row = (await google.get(f"{emulator}/gmail/v1/users/me/messages/{message_id}?format=minimal")).json()

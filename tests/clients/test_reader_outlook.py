@@ -10,6 +10,7 @@ import pytest
 
 from graphpeer import Mailbox, load
 from httppeer import Peer, peer
+from pace import PATIENCE_S
 from postroom.errors import PostroomError
 from postroom.reader.request import ReadRequest
 from readerkit import CLIENT_ID, OUTLOOK, OWNER, Kit, granted, kit
@@ -62,9 +63,9 @@ async def test_c18_consent_in_the_browser_opens_the_account(world: World, tmp_pa
     await reader.revoke(OWNER, OUTLOOK.id)
     assert await code_of(world.read()) == "MAIL_AUTHORIZATION_REQUIRED"
     prompt = await reader.authorize(OWNER, OUTLOOK.id, device=False)
-    async with httpx.AsyncClient(trust_env=False) as browser:
+    async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as browser:
         await browser.get(world.box.approve(prompt.url).replace("//localhost:", "//127.0.0.1:"))
-    assert await reader.authorization(OWNER, OUTLOOK.id, 5) == "authorized"
+    assert await reader.authorization(OWNER, OUTLOOK.id, PATIENCE_S) == "authorized"
     assert [message.subject for message in (await world.read()).messages] == ["Hi"]
 
 
@@ -74,7 +75,7 @@ async def test_without_a_browser_a_code_typed_elsewhere_opens_it(world: World):
     assert (prompt.url, prompt.user_code) == ("https://microsoft.com/devicelogin", "ABCD-1234")
     assert await reader.authorization(OWNER, OUTLOOK.id) == "pending"
     world.box.devices = dict.fromkeys(world.box.devices, True)
-    assert await reader.authorization(OWNER, OUTLOOK.id, 5) == "authorized"
+    assert await reader.authorization(OWNER, OUTLOOK.id, PATIENCE_S) == "authorized"
 
 
 async def test_c22_a_rotated_refresh_token_is_kept_for_the_next_time(world: World, tmp_path: Path):

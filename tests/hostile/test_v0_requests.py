@@ -24,6 +24,7 @@ from schemathesis.specs.openapi.checks import (
 
 from engines import ENGINES, url_of
 from engines import settings as engine_settings
+from pace import PATIENCE_S
 from served import Served, serving
 from unit.interfaces_rest.routes import OPERATIONS, Operation
 
@@ -60,6 +61,6 @@ def test_an_operation_stays_within_its_description(document, served: Served, ope
     @settings(max_examples=100 if long else 4, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(case=cases)
     def run(case: schemathesis.Case) -> None:
-        case.call_and_validate(headers={"Authorization": f"Bearer {served.owner}"}, checks=CHECKS)
+        case.call_and_validate(timeout=PATIENCE_S, headers={"Authorization": f"Bearer {served.owner}"}, checks=CHECKS)
 
     run()

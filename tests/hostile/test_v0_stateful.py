@@ -62,7 +62,7 @@ def test_walks_along_the_documents_links_find_nothing(served: Served, family: st
                 _make_sensible(case)
 
         def get_call_kwargs(self, case: schemathesis.Case) -> dict[str, object]:
-            return {"headers": key}
+            return {"headers": key, "timeout": PATIENCE_S}
 
         def validate_response(self, response: schemathesis.Response, case: schemathesis.Case, **more: object) -> None:
             if response.status_code < 300:

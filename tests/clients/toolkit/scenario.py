@@ -37,7 +37,7 @@ def call(kit: Any, name: str, **arguments: Any) -> Any:
 
 
 def until(look: Any) -> Any:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 240
     while time.monotonic() < end:
         if found := look():
             return found

@@ -9,6 +9,7 @@ import pytest
 
 from houses import Living, living
 from httppeer import Peer, Request, Response, peer
+from pace import PATIENCE_S
 from postroom.config import Config, Reader
 from readerkit import GMAIL, local
 
@@ -47,7 +48,7 @@ ACCOUNT = "/api/reader/accounts/personal-gmail"
 
 async def redirect(url: str) -> None:
     asked = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
-    async with httpx.AsyncClient(trust_env=False) as browser:
+    async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as browser:
         await browser.get(f"{asked['redirect_uri']}/", params={"code": "the-code", "state": asked["state"]})
 
 

@@ -66,7 +66,7 @@ class Stage:
 @pytest.fixture
 async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     identity = Identity()
-    async with peer(identity.handle) as running, httpx.AsyncClient(trust_env=False) as browser:
+    async with peer(identity.handle) as running, httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as browser:
         made = kit(tmp_path, running.url, GMAIL, OUTLOOK)
         yield Stage(made, identity, browser)
         await made.reader.close()
@@ -157,7 +157,7 @@ async def test_c21_nobody_answers_in_time(tmp_path: Path):
     made = kit(tmp_path, "http://127.0.0.1:9", GMAIL, authorization_timeout_s=0.05)
     prompt = await made.reader.authorize(OWNER, GMAIL.id, device=False)
     with pytest.raises(PostroomError) as caught:
-        await made.reader.authorization(OWNER, GMAIL.id, 5)
+        await made.reader.authorization(OWNER, GMAIL.id, PATIENCE_S)
     assert caught.value.code == "MAIL_OAUTH_TIMEOUT"
     port = urlsplit(parse_qs(urlsplit(prompt.url).query)["redirect_uri"][0]).port
     with socket.socket() as probe:
@@ -177,7 +177,7 @@ async def test_c21_a_code_the_provider_does_not_take(stage: Stage):
     await stage.begin()
     await stage.visit("/", code="the-code", state=stage.asked["state"])
     with pytest.raises(PostroomError) as caught:
-        await stage.reader.authorization(OWNER, GMAIL.id, 5)
+        await stage.reader.authorization(OWNER, GMAIL.id, PATIENCE_S)
     assert caught.value.code == "MAIL_OAUTH_FAILED"
     assert "secret words" not in f"{caught.value.message} {caught.value.fix}"
 
