@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import and_, bindparam, exists, select
+from sqlalchemy import and_, bindparam
 
 from postroom.errors import Conflict, Forbidden, Invalid, NotFound, Refused, TooLarge
 from postroom.ids import new_uuid
@@ -27,7 +27,7 @@ from postroom.office import draft_rows as rows
 from postroom.office import tables as t
 from postroom.office.content import preview_of
 from postroom.office.desk import Desk, Place, place_of, place_of_key
-from postroom.office.listing import Row, Shape, Walk, beyond, in_order, within
+from postroom.office.listing import Row, Shape, Walk, beyond, carries, in_order, within
 from postroom.office.messages import FULL, message_key, message_nouns
 from postroom.office.naming import check_client_id
 from postroom.office.placing import bare_address
@@ -45,12 +45,9 @@ _ADDRESSES = ("to", "cc", "bcc", "reply_to")
 @lru_cache(maxsize=64)
 def _list_sql(shape: Shape) -> Statement:
     at, key = t.draft.c.updated_at, t.draft.c.id
-    query = rows.JOINED.where(t.draft.c.inbox == bindparam("inbox"), *within(at, shape), *beyond(at, key, shape))
-    for number in range(shape.labels):
-        label = t.draft_label.alias()
-        query = query.where(
-            exists(select(label.c.draft).where(and_(label.c.draft == key, label.c.label == bindparam(f"label{number}"))))
-        )
+    label = t.draft_label
+    carried = carries(label.c.draft, key, label.c.label, range(shape.labels))
+    query = rows.JOINED.where(t.draft.c.inbox == bindparam("inbox"), *within(at, shape), *beyond(at, key, shape), *carried)
     return sql(query.order_by(*in_order(at, key, shape)).limit(bindparam("most")))
 
 

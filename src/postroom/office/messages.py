@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import and_, bindparam, exists, select
+from sqlalchemy import and_, bindparam, select
 
 from postroom.errors import Invalid, NotFound
 from postroom.limits import PARSE_WORKER_BYTES
@@ -22,7 +22,7 @@ from postroom.model.principal import Principal
 from postroom.office import tables as t
 from postroom.office.desk import Desk, Place, place_of
 from postroom.office.labels import SPOT_OF_MESSAGE, apply_labels, labels_of_messages
-from postroom.office.listing import Row, Shape, Walk, beyond, contains, in_order, within
+from postroom.office.listing import Row, Shape, Walk, beyond, carries, contains, in_order, within
 from postroom.office.rows import (
     ATTACHMENT_COLUMNS,
     BODY_COLUMNS,
@@ -81,10 +81,8 @@ def _list_sql(shape: Shape) -> Statement:
         query = query.join(first, first.c.message == key)
         conditions += [first.c.inbox == bindparam("inbox"), first.c.label == bindparam("label0")]
         at, key = first.c.timestamp, first.c.message
-    for number in range(1, shape.labels):
-        other = t.message_label.alias()
-        carries = and_(other.c.message == t.message.c.id, other.c.label == bindparam(f"label{number}"))
-        conditions.append(exists(select(other.c.message).where(carries)))
+    other = t.message_label.alias()
+    conditions += carries(other.c.message, t.message.c.id, other.c.label, range(1, shape.labels))
     conditions += beyond(at, key, shape)
     return sql(query.where(*conditions).order_by(*in_order(at, key, shape)).limit(bindparam("most")))
 

@@ -22,7 +22,7 @@ from postroom.model.principal import Principal
 from postroom.office import tables as t
 from postroom.office.desk import Desk, Place, check_uuid, place_of_key
 from postroom.office.labels import START, Mark, apply_labels, check_room, labels_of_threads, spots_of_thread
-from postroom.office.listing import Row, Shape, Walk, beyond, contains, in_order, within
+from postroom.office.listing import Row, Shape, Walk, beyond, carries, contains, in_order, within
 from postroom.office.messages import message_nouns, required_edit
 from postroom.office.rows import (
     ATTACHMENT_COLUMNS,
@@ -66,10 +66,8 @@ def _list_sql(shape: Shape) -> Statement:
     query = select(*THREAD_COLUMNS).join(t.inbox, t.inbox.c.id == t.thread.c.inbox)
     if shape.rare:
         query = query.join(carrying := _carrying_first(), key == carrying.c.carrying)
-    for number in range(int(shape.rare), shape.labels):
-        label = t.message_label.alias()
-        carries = and_(label.c.thread == key, label.c.label == bindparam(f"label{number}"))
-        conditions.append(exists(select(label.c.message).where(carries)))
+    label = t.message_label.alias()
+    conditions += carries(label.c.thread, key, label.c.label, range(int(shape.rare), shape.labels))
     if not shape.labels:
         conditions.append(at.is_not(None))
     query = query.where(*conditions)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from postroom.errors import Forbidden, Invalid, NotFound
-from postroom.model.mail import NewInbox
+from postroom.model.mail import DraftFields, NewInbox
 from postroom.model.paging import MailFilter, PageRequest
 
 from .conftest import ALL, FIRST, OWNER, START, House, agent, letter
@@ -239,3 +239,22 @@ async def test_search_finds_threads_once_newest_first_and_not_in_the_trash(house
     assert (first.message_id, first.highlights) == ("<r@example.com>", {"text": ("**numbers** again",)})
     with pytest.raises(Invalid):
         await house.mail.search_threads(OWNER, ADA, "  ", FIRST, ALL)
+
+
+async def test_many_labels_at_once_find_what_carries_them_all(house: House) -> None:
+    await house.inbox()
+    asked = tuple(f"l{number}" for number in range(18))
+    for name in ("one", "two"):
+        await house.arrive(letter(message_id=f"<{name}@example.com>"))
+    await house.mail.update_message(OWNER, ADA, "<one@example.com>", asked, [])
+    await house.mail.update_message(OWNER, ADA, "<two@example.com>", asked[1:], [])
+    draft = await house.mail.create_draft(OWNER, ADA, DraftFields(text="a", labels=asked))
+    await house.mail.create_draft(OWNER, ADA, DraftFields(text="b", labels=asked[:-1]))
+    for labels in (asked, (*asked, "L3 ", "l3")):  # the same label twice is one
+        wanted = MailFilter(labels=labels)
+        rows = (await house.mail.list_messages(OWNER, ADA, wanted, FIRST)).items
+        assert [row.message_id for row in rows] == ["<one@example.com>"]
+        threads = (await house.mail.list_threads(OWNER, None, wanted, FIRST)).items
+        assert [row.last_message_id for row in threads] == ["<one@example.com>"]
+        drafts = (await house.mail.list_drafts(OWNER, None, wanted, FIRST)).items
+        assert [row.draft_id for row in drafts] == [draft.draft_id]
