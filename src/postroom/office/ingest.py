@@ -8,7 +8,8 @@ beside it. One such mail at a time, so a hostile one delays large ones by its on
 only what names it waits (`precedence`): it goes back into the queue, unattempted, until the other is delivered.
 After the third failure it is delivered as `unparseable`: its raw bytes, and the few headers that can
 be said of it. Nothing that was accepted is dropped. Mail still coming in goes first: while the door
-is busy, batches are small and this loop rests as long as it worked.
+is busy, batches are small and this loop rests several times as long as it worked, so that a burst is on
+disk soon; once mail waits for long, it takes every other turn.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any, Final
 import structlog
 from sqlalchemy import bindparam, select, update
 
+from postroom.clock import MICROS
 from postroom.errors import NotFound, StorageFailure
 from postroom.limits import BLOB_INLINE_BYTES, INGEST_ATTEMPTS, PARSE_WORKER_BYTES
 from postroom.office import tables as t
@@ -36,6 +38,9 @@ from postroom.store.transaction import Reader, Tx
 
 BATCH: Final = 32  # mails per transaction
 BUSY_BATCH: Final = 8  # while mail comes in: bounds how long its commit waits behind ours
+RESTS: Final = 5.0  # times the work, while mail comes in: both share one interpreter, and taking turns seldom costs both least
+REST_S: Final = 0.2  # and no longer: what took a batch long was waiting for others
+LATE_S: Final = 10.0  # of waiting, from which on mail in the queue is no less urgent than mail at the door
 IDLE_S: Final = 30.0
 PATIENCE_S: Final = 1.0  # how long the others wait for a large mail, or one that failed
 _RETRY_S: Final = 1.0
@@ -138,7 +143,7 @@ class Ingest:
                     await self._apart(mails[0])
                     mails = await self._take_fresh()
                     continue
-                started = time.monotonic()
+                started, oldest = time.monotonic(), mails[0].received_at
                 upcoming = asyncio.create_task(self._take_fresh())
                 try:
                     read = await self._read_all(mails)
@@ -147,7 +152,7 @@ class Ingest:
                 finally:
                     mails = await upcoming
                 if self._busy():
-                    await asyncio.sleep(time.monotonic() - started)
+                    await asyncio.sleep(rest(time.monotonic() - started, waited_us=self._store.clock.now_us() - oldest))
         finally:
             await written
 
@@ -262,6 +267,11 @@ class Ingest:
             raw = await self._raw(mail) if mail.attempts >= INGEST_ATTEMPTS and content.findings[:1] != _BARE else None
             if raw is not None:
                 await self._deliver([(mail, bare_content(raw))])
+
+
+def rest(worked_s: float, *, waited_us: int) -> float:
+    """Seconds to leave to the door after a batch that took `worked_s` and whose first mail had waited so long."""
+    return min(worked_s if waited_us > LATE_S * MICROS else RESTS * worked_s, REST_S)
 
 
 _BARE: Final = bare_content(b"").findings

@@ -13,7 +13,7 @@ from postroom.config import Config
 from postroom.errors import Invalid, Refused
 from postroom.office import tables as t
 from postroom.office.content import Content, read_content
-from postroom.office.ingest import Ingest
+from postroom.office.ingest import Ingest, rest
 from postroom.office.intake import Envelope, Intake
 from postroom.office.parsing import ParseFailure, SplitReader
 from postroom.store.statement import sql
@@ -389,3 +389,9 @@ async def test_a_fault_of_ours_beside_the_others_ends_the_room(house: House) -> 
     await send_in(house, 0, LARGE)
     with pytest.raises(Fault):
         await asyncio.wait_for(Ingest(house.store, Breaks(), patience_s=600).run(), PATIENCE_S)
+
+
+def test_mail_at_the_door_goes_first_until_mail_in_the_queue_has_waited_for_long() -> None:
+    assert rest(0.02, waited_us=0) == 0.1
+    assert rest(0.02, waited_us=10_000_001) == 0.02
+    assert rest(5.0, waited_us=0) == 0.2  # such a batch waited for a name server
