@@ -257,7 +257,7 @@ def test_a38_a_forbidden_recipient_is_refused_without_a_question(daemon, harness
     assert daemon.held() == []
 
 
-def test_b58_the_four_commands_answer_the_person(daemon, harness, model):
+def test_b58_b60_the_four_commands_are_there_in_the_real_harness_and_answer_the_person(daemon, harness, model):
     message_id = mail(daemon)
     row = taken(daemon, message_id)
     daemon.agent("peer")

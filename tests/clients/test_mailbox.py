@@ -357,6 +357,12 @@ def test_b40_the_protocols_own_answers(house: Served):
     for body in (b"null", b"[]", b'"x"', b"7", b"", b"{"):
         assert raw(house, "POST", "/mcp/mailbox", body, **accepts) == 400
     assert house.call("GET", "/mcp/mailbox")[0] == 405
+    assert rpc(house, {"id": 1, "method": "ping"})[0] == 400
+    assert rpc(house, [{"jsonrpc": "2.0", "id": 1, "method": "ping"}])[0] == 400
+    assert house.call("POST", "/anything", {"jsonrpc": "2.0", "id": 1, "method": "ping"})[0] in (404, 405)
+    hello = {"protocolVersion": "banana", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    answer = rpc(house, {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})[1]
+    assert answer["result"]["protocolVersion"] != "banana"
 
 
 def test_b49_one_version_everywhere(house: Served):

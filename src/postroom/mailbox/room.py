@@ -336,7 +336,9 @@ class Mailbox:
         return await self._store.write(store)
 
     def _placed(self, query: Query, name: str, *, by_cursor: bool) -> Query:
-        """The query for this reader, from its cursor or from what it acknowledged."""
+        """The query for this reader, from its cursor or from what it acknowledged; names in it have their one form."""
+        if query.sender:
+            query = replace(query, sender=self._identity.name(query.sender, "from"))
         if by_cursor:
             return replace(query, reader=name)
         one = self.roster.get(name)

@@ -91,7 +91,9 @@ class Import:
         for number, entry in self._lines(content):
             seq = entry.get("seq")
             if entry.get("kind") != "compaction" and (type(seq) is not int or seq in seen):
-                self.report.skip(number, "the number is missing or was there before")
+                self.report.skip(
+                    number, f"number {seq} was there before" if type(seq) is int else "the number is missing or none"
+                )
                 continue
             seen.add(seq if type(seq) is int else -number)
             try:

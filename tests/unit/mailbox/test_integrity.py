@@ -1,5 +1,6 @@
 """Every way to tamper with the log, and what verifying calls it."""
 
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -67,6 +68,21 @@ async def test_b54_tampering_is_found_and_named(box: Box, statement: str, kind: 
     body: bytes = box.store.read_now(lambda reader: reader.scalar(sql(text("SELECT body FROM mailbox_record WHERE seq = 5"))))
     await run(box, statement, other=bytes(body).replace(b"n4", b"n5"), link=bytes(32))
     assert await fault(box) == kind
+
+
+@pytest.mark.parametrize(
+    "field", ["thread", "reply_to", "priority", "mentions", "attachments", "key", "fingerprint", "from", "to", "at"]
+)
+async def test_b54_each_field_of_a_record_is_covered(box: Box, field: str):
+    await box.send("first")
+    files = [{"content": "aGVsbG8=", "name": "a.txt", "mediaType": "text/plain"}]
+    await box.send("see @carol", reply_to=1, priority="high", attachments=files, key="k")
+    says = json.loads(
+        box.store.read_now(lambda reader: reader.scalar(sql(text("SELECT body FROM mailbox_record WHERE seq = 2"))))
+    )
+    assert says.pop(field)
+    await run(box, "UPDATE mailbox_record SET body = :other WHERE seq = 2", other=canonical(says))
+    assert await fault(box) == "altered"
 
 
 async def test_b54_records_that_changed_places_are_found(box: Box):

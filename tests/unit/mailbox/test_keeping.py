@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from pace import PATIENCE_S
+from postroom.errors import Conflict
 from postroom.mailbox.notify import Doorbell, Ring
 from postroom.mailbox.transfer import Import, exported
 from postroom.store.statement import sql
@@ -160,17 +161,33 @@ OLD = [
 ]
 
 
-async def test_the_references_log_comes_in_once_and_what_did_not_is_reported(box: Box):
+async def test_b3_b6_the_references_log_comes_in_once_and_bad_lines_and_doubled_numbers_are_reported(box: Box):
     content = "\n".join(json.dumps(entry) for entry in OLD).encode() + b'\n{"seq": 7, "kind": "mess'
     report = await Import(box.room, OWNER, "old").run(content)
     assert (report.messages, report.changes, report.receipts, report.skipped) == (3, 1, 1, 2)
-    assert [problem.partition(":")[0] for problem in report.problems] == ["line 6", "line 9"]
+    assert report.problems == ["line 6: number 5 was there before", "line 9: not a line of JSON (torn?)"]
     dsh = (await box.read(by=OWNER, reader="dsh", since=0)).messages
     assert [(m.text, m.thread, m.priority) for m in dsh] == [("first, edited", "#1", None), ("all", "news", "high")]
     (second,) = (await box.read(by=OWNER, reader="claude", since=0)).messages
     assert (second.text, second.thread, second.reply_to) == ("second", "#1", 1)
     again = await Import(box.room, OWNER, "old").run(content)
     assert (again.messages, again.known) == (0, 5)
+
+
+async def test_b3_garbage_between_two_lines_costs_neither(box: Box):
+    lines = [json.dumps(entry).encode() for entry in (OLD[0], OLD[4])]
+    report = await Import(box.room, OWNER, "old").run(b"\n".join([lines[0], b"\x00\xff{", b"[]", b"7", lines[1], b"[" * 9999]))
+    assert (report.messages, report.skipped) == (2, 4)
+    assert await box.texts(by=OWNER, reader="dsh", since=0) == ["first", "all"]
+
+
+async def test_b6_the_log_cannot_hold_one_number_twice(box: Box):
+    await box.send("one")
+    await box.send("two")
+    with pytest.raises(Conflict, match="taken"):
+        await box.store.write(lambda tx: tx.run(sql(text("UPDATE mailbox_record SET seq = 1 WHERE seq = 2"))))
+    assert await box.texts(since=0) == ["one", "two"]
+    assert (await box.room.verify()).fault is None
 
 
 async def test_an_export_is_the_log_line_by_line(box: Box):

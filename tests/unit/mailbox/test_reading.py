@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from postroom.errors import Conflict, Forbidden, Invalid, NotFound
+from postroom.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge
+from postroom.limits import MAILBOX_TEXT_BYTES
 from postroom.mailbox.reading import Query
 from postroom.mailbox.room import check_limit
 
@@ -47,6 +48,12 @@ async def test_b21_paging_loses_nothing_and_ends_at_the_log_s_end(box: Box):
 async def test_b22_a_junk_limit_is_an_error_never_a_wrong_page(limit: object):
     with pytest.raises(Invalid):
         check_limit(limit, 500)
+
+
+async def test_b8_a_filter_is_read_like_a_name(box: Box):
+    await box.send("hi")
+    for same in ("alice", " alice ", "alice@postroom.localhost"):
+        assert await box.texts(sender=same, since=0) == ["hi"]
 
 
 async def test_b23_an_edit_after_the_cursor_is_reported(box: Box):
@@ -156,6 +163,8 @@ async def test_b27_only_the_author_edits_and_the_original_is_kept(box: Box):
     assert (message.text, message.edited_from) == ("three", "one")
     with pytest.raises(Invalid):
         await box.room.edit(ALICE, sent.seq, " ")
+    with pytest.raises(TooLarge):
+        await box.room.edit(ALICE, sent.seq, "x" * (MAILBOX_TEXT_BYTES + 1))
 
 
 async def test_b27_b28_what_was_withdrawn_is_gone_once_and_for_all(box: Box):
@@ -211,6 +220,12 @@ async def test_b32_b33_peers_lists_who_is_here_how_live_and_how_much_is_unread(b
     assert (peers["bob"].unread, peers["alice"].unread, peers["carol"].unread) == (2, 1, 0)
     assert (peers["shell"].role, peers["shell"].is_agent, peers["bob"].is_agent) == ("a person", False, True)
     assert (peers["alice"].live, peers["watcher"].live) == (True, False)
+
+
+async def test_b33_a_long_name_of_wide_letters_is_a_peer_like_any_other(box: Box):
+    name = "日" * 60
+    await box.room.announce(OWNER, name=name)
+    assert name in {peer.name for peer in await box.room.peers(ALICE)}
 
 
 @pytest.mark.parametrize(("seconds", "live"), [(89, True), (91, False)])
