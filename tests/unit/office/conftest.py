@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import bindparam, delete
 
 from engines import url_of
 from postroom.config import Config
+from postroom.errors import StorageFailure
 from postroom.model.mail import Inbox, NewInbox
 from postroom.model.paging import MailFilter, PageRequest
 from postroom.model.principal import SYSTEM, Kind, Principal
@@ -124,3 +126,16 @@ async def house(store: Store, config: Config) -> AsyncIterator[House]:
 
 
 __all__ = ["ALL", "FIRST", "OWNER", "SYSTEM", "FakeClock", "House", "agent", "letter", "lose"]
+
+
+def cut_short(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is full at the second write from here, and at no other."""
+    write, writes = house.store.write, []
+
+    async def dies_at_the_second(fn: Any) -> Any:
+        writes.append(fn)
+        if len(writes) == 2:
+            raise StorageFailure("the disk is full")
+        return await write(fn)
+
+    monkeypatch.setattr(house.store, "write", dies_at_the_second)

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from postroom.errors import Forbidden, NotFound, StorageFailure
 from postroom.model.mail import DraftFields
 from postroom.office.office import Office
 
-from .conftest import ALL, FIRST, OWNER, House, agent, letter
+from .conftest import ALL, FIRST, OWNER, House, agent, cut_short, letter
 from .outgoing import ADA, frozen
 
 EVE = "eve@postroom.localhost"
@@ -92,15 +90,7 @@ async def test_a_long_thread_goes_in_several_commits_and_what_is_left_of_it_fits
         extra = ["In-Reply-To: <m0@example.com>"] if number else []
         await house.arrive(letter(message_id=f"<m{number}@example.com>", extra=extra))
     thread_id = (await house.mail.get_message(OWNER, ADA, "<m0@example.com>")).thread_id
-    write, writes = house.store.write, []
-
-    async def dies_at_the_second(fn: Any) -> Any:
-        writes.append(fn)
-        if len(writes) == 2:
-            raise StorageFailure("the disk is full")
-        return await write(fn)
-
-    monkeypatch.setattr(house.store, "write", dies_at_the_second)
+    cut_short(house, monkeypatch)
     with pytest.raises(StorageFailure):
         await house.mail.delete_thread(OWNER, ADA, thread_id)
     left = await house.mail.get_thread(OWNER, None, thread_id)

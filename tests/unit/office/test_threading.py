@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from postroom.errors import Invalid, NotFound, StorageFailure
 from postroom.model.paging import MailFilter, PageRequest
 
-from .conftest import ALL, FIRST, OWNER, House, agent, letter
+from .conftest import ALL, FIRST, OWNER, House, agent, cut_short, letter
 
 ADA = "ada@postroom.localhost"
 
@@ -192,15 +190,7 @@ async def test_labelling_that_was_cut_short_is_completed_by_asking_again(house: 
     monkeypatch.setattr("postroom.office.threads._AT_ONCE", 2)
     await house.inbox()
     thread_id = await long_thread(house)
-    write, writes = house.store.write, []
-
-    async def dies_at_the_second(fn: Any) -> Any:
-        writes.append(fn)
-        if len(writes) == 2:
-            raise StorageFailure("the disk is full")
-        return await write(fn)
-
-    monkeypatch.setattr(house.store, "write", dies_at_the_second)
+    cut_short(house, monkeypatch)
     with pytest.raises(StorageFailure):
         await house.mail.update_thread(OWNER, None, thread_id, ["todo"], [])
     assert len(await house.events("label.added")) == 2

@@ -142,7 +142,7 @@ class Agent:
         agent = cls(process, cwd, readable)
         try:
             await agent._greet()
-        except BaseException:
+        except BaseException:  # a cancellation too: what was started is never left running
             await agent.close()
             raise
         return agent
